@@ -1,29 +1,48 @@
-"""What a GPU does, in ten minutes: `python -m asv_benchmarks.gpu --json out.json [--seconds 500]`.
+"""What a GPU does, in ten minutes: `python -m asv_benchmarks.gpu --json out.json [--seconds 540]`.
 
-Each part is run by itself: one that fails is written down with its error, and the next goes on. Times of the device are taken between
-marks in its queue, times of the host by the clock, each the least of several turns.
+First whether it is right (a smoke test, the tests marked `gpu`, the case table, both tools of `compute-sanitizer`), and between them how
+quick it is. Each part is a process of its own, since an error of a kernel ends all that uses the device, and has so many seconds: one that
+fails or hangs is written down with what it said, and the next goes on. What failed stands under `failed`, and the exit status is then 1.
+Times of the device are taken between marks in its queue, times of the host by the clock, each the least of several turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import os
 import platform
+import shutil
+import signal
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nbgrad
 from nbgrad import nn
 
 Figures = dict[str, Any]
-PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "cuda-core", "cuda-bindings", "nvidia-nvvm", "torch")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "llvmlite",
+    "numba-cuda",
+    "cuda-core",
+    "cuda-bindings",
+    "nvidia-nvvm",
+    "nvidia-cublas",
+    "nvidia-cusolver",
+    "torch",
+)
 
 
 def version(package: str) -> str:
@@ -35,12 +54,14 @@ def version(package: str) -> str:
 
 def environment(torch: Any) -> Figures:
     from nbgrad.kernels.cuda import probe
+    from nbgrad.memory import backend
 
-    found = probe.found()
+    found, driver = probe.found(), backend.of(torch.device("cuda", 0)).driver
     return {
         "device": repr(torch.cuda.get_device_properties()),
         "driver": None if found is None else found.version,
         "python": platform.python_version(),
+        "libraries": {name: getattr(driver, name) is not None for name in ("blas", "solver")},
         "packages": {name: version(name) for name in PACKAGES},
     }
 
@@ -183,22 +204,84 @@ def smoke(torch: Any) -> Figures:
     (on.sigmoid() * on).sum().backward()
     here = x.requires_grad_()
     (here.sigmoid() * here).sum().backward()
-    return {"off by": (on.grad.cpu() - here.grad).abs().max().item()}
+    off = (on.grad.cpu() - here.grad).abs().max().item()
+    assert off < 1e-5, f"off by {off}"
+    return {"off by": off}
+
+
+def tests(torch: Any) -> Figures:
+    """Those marked `gpu` but the table's and the tools', which stand below."""
+    command = [
+        "pytest",
+        "-q",
+        "-m",
+        "gpu",
+        "-p",
+        "no:cacheprovider",
+        "tests/cuda/test_gpu.py",
+        "-k",
+        "not table and not keep",
+    ]
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stdout[-4000:]
+    return {"said": done.stdout.strip().splitlines()[-1]}
 
 
 def table(torch: Any) -> Figures:
-    """Of the tests' cases on the device, beside the CPU: how many are right, and what is said of the others."""
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-m", "tests.cuda.on_device", "--order", "0"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
-    wrong = {name: text for name, text in said.items() if not text.startswith(("right", "none"))}
-    ended = done.stderr[-2000:] if done.returncode else ""
-    counts = {word: sum(text.startswith(word) for text in said.values()) for word in ("right", "none")}
-    return {**counts, "wrong": wrong, "ended": ended}
+    """The tests' cases on the device, beside the CPU: how many are right, and what is said of the others."""
+    from tests.cases import CASES
+
+    names, many = [*CASES], min(os.cpu_count() or 1, 8)
+    with ThreadPoolExecutor(many) as pool:
+        shares = pool.map(cases, [names[k::many] for k in range(many)])
+        found = {name: text for share in shares for name, text in share.items()}
+    counts = {word: sum(text.startswith(word) for text in found.values()) for word in ("right", "none")}
+    wrong = {name: text for name, text in found.items() if not text.startswith(("right", "none"))}
+    assert not wrong, json.dumps({**counts, "wrong": wrong}, indent=1)
+    return counts
+
+
+def cases(names: Sequence[str]) -> dict[str, str]:
+    """What is said of each. What ends the process, as an error of a kernel does, is left to the next one without the case that was last."""
+    found: dict[str, str] = {}
+    left = [*names]
+    while left:
+        command = [sys.executable, "-X", "faulthandler", "-m", "tests.cuda.on_device", "--order", "0", *left]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = [line.partition(" ") for line in done.stdout.splitlines()]
+        said = [(name, text or "WRONG: the process ended") for name, _, text in said if name in left]
+        found |= said
+        for name, text in said:
+            if text.startswith("WRONG"):
+                print(name, text, flush=True)
+        if not said:
+            return found | dict.fromkeys(left, f"WRONG: {done.stderr[-1000:]}")
+        left = left[left.index(said[-1][0]) + 1 :]
+    return found
+
+
+def sanitized(tool: str, torch: Any) -> Figures:
+    """A case of each family under a tool that looks at each access."""
+    from tests.cuda.test_emulated import FEW
+
+    sanitizer = shutil.which("compute-sanitizer")
+    assert sanitizer, "compute-sanitizer comes with CUDA's toolkit, and is not there"
+    command = [
+        sanitizer,
+        "--tool",
+        tool,
+        "--error-exitcode",
+        "9",
+        sys.executable,
+        "-m",
+        "tests.cuda.on_device",
+        "--order",
+        "0",
+        *FEW,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, (done.stdout + done.stderr)[-6000:]
+    return {"cases": len(FEW)}
 
 
 def parts(calls: dict[str, Callable[[], Any]]) -> Figures:
@@ -213,42 +296,113 @@ def parts(calls: dict[str, Callable[[], Any]]) -> Figures:
     return found
 
 
-# In this order; what another library can be timed at as well is so where it is installed.
-ALONE = {"environment": environment, "smoke": smoke}
-BESIDE = {
-    "host": host,
-    "bandwidths": bandwidths,
-    "products": products,
-    "training": training,
-    "graphs": graphed,
+class Part(NamedTuple):
+    """What it does, how many seconds it may take, and whether it also takes another library, where one is installed."""
+
+    work: Callable[[Any], Figures]
+    seconds: float
+    beside: bool = False
+
+
+# In this order: what is most worth knowing first.
+PARTS = {
+    "environment": Part(environment, 30),
+    "smoke": Part(smoke, 60),
+    "tests": Part(tests, 120),
+    "host": Part(host, 60, True),
+    "bandwidths": Part(bandwidths, 90, True),
+    "training": Part(training, 90, True),
+    "graphs": Part(graphed, 30, True),
+    "products": Part(products, 60, True),
+    "table": Part(table, 300),
+    "memcheck": Part(partial(sanitized, "memcheck"), 120),
+    "racecheck": Part(partial(sanitized, "racecheck"), 120),
 }
 
 
-def main() -> None:
+def in_this_process(name: str, library: str, small: bool) -> None:
+    """A part, whose figures are the last line."""
+    work = PARTS[name].work
+    if small and name == "bandwidths":
+        work = partial(bandwidths, n=1 << 12)
+    torch = nbgrad if library == "nbgrad" else importlib.import_module(library)
+    usable = torch is nbgrad or torch.cuda.is_available()
+    figures = work(torch) if usable else {"none": "it finds no GPU"}
+    print(f"\n{json.dumps(figures, default=str)}", flush=True)
+
+
+def by_itself(name: str, library: str, small: bool, seconds: float) -> Figures:
+    """The figures of a part, or what it said before its end; all that it started ends with it."""
+    command = [
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-m",
+        __spec__.name,
+        "--part",
+        name,
+        "--library",
+        library,
+    ]
+    process = subprocess.Popen(
+        [*command, *["--small"] * small],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        return {"failed": f"no end after {seconds:.0f} s\n{out[-4000:]}{err[-3000:]}"}
+    if process.returncode:
+        return {"failed": f"exit status {process.returncode}\n{out[-1000:]}{err[-6000:]}"}
+    for line in reversed(out.splitlines()):  # libraries may have had a word at their end
+        with suppress(ValueError):
+            figures = json.loads(line)
+            if isinstance(figures, dict):
+                return figures
+    return {"failed": f"it ended without figures\n{out[-1000:]}{err[-3000:]}"}
+
+
+def refused(figures: Any) -> bool:
+    """Whether a part, or a figure of it, is an error."""
+    return "failed" in figures or any(isinstance(f, str) and "Error: " in f for f in figures.values())
+
+
+def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--json", default="gpu.json")
-    ask.add_argument("--seconds", type=float, default=540, help="no part begins later")
+    ask.add_argument("--seconds", type=float, default=540, help="of all parts together")
     ask.add_argument("--small", action="store_true", help="sizes to try this out with")
+    ask.add_argument("--only", nargs="*", choices=PARTS, default=[*PARTS])
+    ask.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
+    ask.add_argument("--library", default="nbgrad", help=argparse.SUPPRESS)
     given = ask.parse_args()
-    begun, figures = time.monotonic(), {}
-    beside = BESIDE | ({"bandwidths": lambda torch: bandwidths(torch, 1 << 12)} if given.small else {})
-    libraries = {"nbgrad": nbgrad}
-    if version("torch"):
-        import torch
-
-        libraries |= {"torch": torch} if torch.cuda.is_available() else {}
-    work = {name: partial(part, nbgrad) for name, part in ALONE.items()}
-    for name, part in beside.items():
-        work |= {f"{name} of {library}": partial(part, torch) for library, torch in libraries.items()}
-    work["table"] = partial(table, nbgrad)
-    for name, part in work.items():
-        if time.monotonic() - begun < given.seconds:
+    if given.part:
+        in_this_process(given.part, given.library, given.small)
+        return 0
+    until, figures = time.monotonic() + given.seconds, Figures()
+    figures["failed"] = []
+    libraries = ["nbgrad", *["torch"] * bool(version("torch"))]
+    for name, part in [(name, PARTS[name]) for name in PARTS if name in given.only]:
+        for library in libraries if part.beside else libraries[:1]:
+            title = f"{name} of {library}" if part.beside else name
             start = time.monotonic()
-            figures |= parts({name: part})
-            figures[f"{name}, seconds"] = round(time.monotonic() - start, 1)
-            Path(given.json).write_text(json.dumps(figures, indent=1, default=str), encoding="utf-8")
-            print(name, json.dumps(figures[name], default=str), flush=True)
+            if start < until:
+                found = by_itself(name, library, given.small, min(part.seconds, until - start))
+            else:
+                found = {"failed": "no time was left"}
+            figures |= {title: found, f"{title}, seconds": round(time.monotonic() - start, 1)}
+            if refused(found):
+                figures["failed"].append(title)
+            Path(given.json).write_text(json.dumps(figures, indent=1), encoding="utf-8")
+            print(title, json.dumps(found), flush=True)
+    print("failed:", ", ".join(figures["failed"]) or "nothing", flush=True)
+    return bool(figures["failed"])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

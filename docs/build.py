@@ -63,6 +63,8 @@ def contents() -> str:
         "kernel",
         "differentiating",
         "running",
+        "several_processes",
+        "compiling",
         "coverage",
         "map",
         "examples",

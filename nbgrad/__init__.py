@@ -85,6 +85,12 @@ from nbgrad.names import finder as _finder
 from nbgrad.nn import _bags as _bags
 from nbgrad.nn import _ctc as _ctc
 from nbgrad.nn import _dropouts as _dropouts
+from nbgrad.nn._below import *  # noqa: F403
+from nbgrad.nn._dropouts import alpha_dropout_ as alpha_dropout_
+from nbgrad.nn._dropouts import dropout_ as dropout_
+from nbgrad.nn._dropouts import feature_alpha_dropout_ as feature_alpha_dropout_
+from nbgrad.nn._dropouts import feature_dropout as feature_dropout
+from nbgrad.nn._dropouts import feature_dropout_ as feature_dropout_
 from nbgrad.nn._dropouts import native_dropout as native_dropout
 from nbgrad.nn._grids import affine_grid_generator as affine_grid_generator
 from nbgrad.nn._grids import grid_sampler as grid_sampler
@@ -92,16 +98,19 @@ from nbgrad.nn._grids import grid_sampler_2d as grid_sampler_2d
 from nbgrad.nn._grids import grid_sampler_3d as grid_sampler_3d
 from nbgrad.nn._norms import native_layer_norm as native_layer_norm
 from nbgrad.nn._recurrent import *  # noqa: F403
+from nbgrad.nn.functional import bilinear as bilinear
 from nbgrad.nn.functional import channel_shuffle as channel_shuffle
 from nbgrad.nn.functional import cosine_similarity as cosine_similarity
 from nbgrad.nn.functional import group_norm as group_norm
 from nbgrad.nn.functional import layer_norm as layer_norm
+from nbgrad.nn.functional import native_channel_shuffle as native_channel_shuffle
 from nbgrad.nn.functional import pairwise_distance as pairwise_distance
 from nbgrad.nn.functional import pixel_shuffle as pixel_shuffle
 from nbgrad.nn.functional import pixel_unshuffle as pixel_unshuffle
 from nbgrad.nn.functional import rms_norm as rms_norm
 from nbgrad.nn.functional import rrelu as rrelu
 from nbgrad.nn.functional import rrelu_ as rrelu_
+from nbgrad.ops.arrange.copies import *  # noqa: F403
 from nbgrad.ops.arrange.diagonals import *  # noqa: F403
 from nbgrad.ops.arrange.orders import *  # noqa: F403
 from nbgrad.ops.arrange.padding import *  # noqa: F403
@@ -117,6 +126,8 @@ from nbgrad.ops.index.brackets import *  # noqa: F403
 from nbgrad.ops.index.gather import *  # noqa: F403
 from nbgrad.ops.index.put import *  # noqa: F403
 from nbgrad.ops.index.reduce_at import *  # noqa: F403
+from nbgrad.ops.index.segments import *  # noqa: F403
+from nbgrad.ops.index.segments import segment_reduce as _segment_reduce  # noqa: F401  PyTorch's other name of it
 from nbgrad.ops.linear.calculus import *  # noqa: F403
 from nbgrad.ops.linear.cholesky import *  # noqa: F403
 from nbgrad.ops.linear.contract import *  # noqa: F403
@@ -154,6 +165,7 @@ from nbgrad.ops.pointwise.functions import *  # noqa: F403
 from nbgrad.ops.pointwise.gamma import *  # noqa: F403
 from nbgrad.ops.pointwise.numeric import *  # noqa: F403
 from nbgrad.ops.pointwise.operators import *  # noqa: F403
+from nbgrad.ops.pointwise.quantised import *  # noqa: F403
 from nbgrad.ops.reduce.extremes import *  # noqa: F403
 from nbgrad.ops.reduce.statistics import *  # noqa: F403
 from nbgrad.ops.reduce.sums import *  # noqa: F403
@@ -208,6 +220,22 @@ if _typing.TYPE_CHECKING:
     from nbgrad import testing as testing
     from nbgrad import types as types
     from nbgrad import version as version
+    from nbgrad._aten.own import native_batch_norm as native_batch_norm
+    from nbgrad._C import DispatchKeySet as DispatchKeySet
+    from nbgrad._control import cond as cond
+    from nbgrad._control import sym_float as sym_float
+    from nbgrad._control import sym_int as sym_int
+    from nbgrad._control import sym_ite as sym_ite
+    from nbgrad._control import sym_max as sym_max
+    from nbgrad._control import sym_min as sym_min
+    from nbgrad._control import sym_not as sym_not
+    from nbgrad._control import sym_sqrt as sym_sqrt
+    from nbgrad._control import sym_sum as sym_sum
+    from nbgrad._control import while_loop as while_loop
+    from nbgrad._lowrank import pca_lowrank as pca_lowrank
+    from nbgrad._lowrank import svd_lowrank as svd_lowrank
+    from nbgrad._queues import Event as Event
+    from nbgrad._queues import Stream as Stream
     from nbgrad.accelerator import get_device_module as get_device_module
     from nbgrad.amp.autocast_mode import autocast as autocast
     from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
@@ -233,6 +261,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad.compiler import compile as compile
     from nbgrad.exchange.files import load as load
     from nbgrad.exchange.files import save as save
+    from nbgrad.process import _assert_async as _assert_async
     from nbgrad.process import _check as _check
     from nbgrad.process import _check_index as _check_index
     from nbgrad.process import _check_is_size as _check_is_size
@@ -275,6 +304,20 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _later = {
+    "DispatchKeySet": "nbgrad._C",
+    "native_batch_norm": "nbgrad._aten.own",
+    "cond": "nbgrad._control",
+    "sym_float": "nbgrad._control",
+    "sym_int": "nbgrad._control",
+    "sym_ite": "nbgrad._control",
+    "sym_max": "nbgrad._control",
+    "sym_min": "nbgrad._control",
+    "sym_not": "nbgrad._control",
+    "sym_sqrt": "nbgrad._control",
+    "sym_sum": "nbgrad._control",
+    "while_loop": "nbgrad._control",
+    "pca_lowrank": "nbgrad._lowrank",
+    "svd_lowrank": "nbgrad._lowrank",
     "BFloat16Storage": "nbgrad.storage",
     "BoolStorage": "nbgrad.storage",
     "ByteStorage": "nbgrad.storage",
@@ -287,9 +330,12 @@ _later = {
     "ShortStorage": "nbgrad.storage",
     "Storage": "nbgrad.storage",
     "storage": "nbgrad.storage",
+    "Event": "nbgrad._queues",
     "GradScaler": "nbgrad.amp.grad_scaler",
+    "Stream": "nbgrad._queues",
     "_C": "nbgrad._C",
     "_assert": "nbgrad.overrides",
+    "_assert_async": "nbgrad.process",
     "_check": "nbgrad.process",
     "_check_index": "nbgrad.process",
     "_check_is_size": "nbgrad.process",

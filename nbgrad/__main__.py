@@ -1,5 +1,5 @@
-"""`python -m nbgrad run script.py [arguments]`: runs a script that imports torch with nbgrad in its place; `warmup` compiles for later,
-`coverage` tells what of PyTorch is there.
+"""`python -m nbgrad run script.py [arguments]`: runs a script that imports torch with nbgrad in its place; `launch` runs it in several
+processes, `warmup` compiles for later, `coverage` tells what of PyTorch is there.
 
 So do `run -m module` and `run -`, which reads standard input. Promises the program that `torch` is nbgrad, and that all else (arguments,
 `__main__`, where modules are found, exit status) is as under `python script.py`. What nbgrad lacks is refused by name.
@@ -20,12 +20,14 @@ from nbgrad.as_torch import install
 USAGE = """usage: python -m nbgrad run script.py [arguments]
        python -m nbgrad run -m module [arguments]
        python -m nbgrad run - [arguments]          (the program is read from standard input)
+       python -m nbgrad launch --nproc N script.py [arguments]    (or -m module: N processes, by MPI)
        python -m nbgrad warmup [script.py [arguments]]
        python -m nbgrad coverage [torch.module ...] [--all] [--against torch] [--json FILE]
 
-Runs a program that imports torch with nbgrad in its place. `warmup` says afterwards how many kernels are kept for the next run;
-without a script it compiles what most programs ask for. `coverage` counts which of PyTorch's names work, and lists those of a module that
-raise when they are used."""
+Runs a program that imports torch with nbgrad in its place. `launch` runs it in N processes, which `torch.distributed` lets work together,
+by the mpiexec that is there, whose options may stand before the script (if they have values, before `-- script.py`). `warmup` says
+afterwards how many kernels are kept for the next run; without a script it compiles what most programs ask for. `coverage` counts which
+of PyTorch's names work, and lists those of a module that raise when they are used."""
 
 
 def run(program: str, arguments: Sequence[str]) -> None:
@@ -102,6 +104,14 @@ def command(arguments: Sequence[str]) -> None:
             from nbgrad.names import coverage
 
             raise SystemExit(coverage.command(rest))
+        case ["launch", "--nproc", *rest] if len(rest) > 1 and rest[0].isdecimal():
+            from nbgrad.distributed import _launching
+
+            _launching.launch(int(rest[0]), rest[1:])
+        case ["_one_of_many", *rest]:
+            from nbgrad.distributed import _launching
+
+            _launching.one_of_many(lambda: command(["run", *rest]))
         case ["run", "-m", module, *rest]:
             run_module(module, rest)
         case ["run", program, *rest] if program == "-" or not program.startswith("-"):

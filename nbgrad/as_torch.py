@@ -55,7 +55,7 @@ class Torch(ModuleType):
 
 def _own_name(name: str) -> str:
     """What PyTorch's module is here."""
-    return "nbgrad" + (name.removeprefix("torch") if name.startswith("torch.") else f".func._{name}")
+    return "nbgrad" + (name.removeprefix("torch") if name.startswith("torch.") else f"._functorch.{name}")
 
 
 class _Installed(Distribution):

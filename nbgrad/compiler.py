@@ -1,10 +1,14 @@
-"""PyTorch's `torch.compile` and `torch.compiler`, as long as there is no compiler of whole programs here: what would be compiled is
-returned as it was given, and every op has its compiled kernel as always."""
+"""PyTorch's `torch.compile`, which `nbgrad.compiled` does, and `torch.compiler`, most of whose marks mean nothing there."""
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
+
+from nbgrad.base.switches import compiling
 
 T = TypeVar("T")
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -32,11 +36,18 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """The function or module itself, also as `@torch.compile(mode=...)`: nothing is compiled as a whole yet, so it computes what it
-    computes without, as fast.
+    """The function or module so that a call which does what an earlier one did is done from a record: its kernels one after the other,
+    without the tape and without Python between them. Also as `@torch.compile`, or `@torch.compile(fullgraph=True)`.
 
-    >>> torch.compile(torch.nn.Tanh())(torch.zeros(1))
-    tensor([0.])
+    A function may hold a whole training step, `backward()` and `optimizer.step()` included. Its first calls run as they are; two that
+    launched the same make a program, which is tried before it is believed. What a program cannot hold (a value that is read, an effect
+    on Python's state) is done by Python, and what stands before and behind it is compiled; with `fullgraph=True` it is an error.
+    `explain()` of what is returned tells where. `dynamic`, `mode`, `options` and `name` are hints for other compilers, and ignored.
+
+    >>> import nbgrad
+    >>> square = nbgrad.compile(lambda x: x * x)
+    >>> [square(torch.tensor(3.0)).item() for _ in range(4)]
+    [9.0, 9.0, 9.0, 9.0]
     """
     if mode is not None and options is not None:
         raise RuntimeError(
@@ -45,21 +56,42 @@ def compile(
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if model is None:
-        return lambda function: compile(function)
+        return lambda function: compile(
+            function, fullgraph=fullgraph, backend=backend, disable=disable, recompile_limit=recompile_limit
+        )
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
-    return model
+    eager = backend == "eager"
+    if disable or isinstance(model, type) or (eager and not hasattr(model, "named_modules")):
+        return model
+    from nbgrad.compiled import compiled
+
+    return compiled(model, fullgraph, recompile_limit, eager)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, **kwargs: Any) -> Any:
-    """The function itself, or what returns one.
+    """The function so that it is no part of a compiled program: it runs as it is at each call, and what stands around it is compiled.
 
     >>> torch.compiler.disable(max)(1, 2), torch.compiler.disable(recursive=False)(max)(1, 2)
     (2, 2)
     """
-    if fn is not None and not callable(fn):
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+    if not callable(fn):
         raise AssertionError("fn must be callable")
-    return fn if fn is not None else lambda function: function
+    if not isinstance(fn, (FunctionType, MethodType)):
+        return fn
+
+    @functools.wraps(fn)
+    def as_it_is(*args: Any, **kwargs: Any) -> Any:
+        left_out()
+        return fn(*args, **kwargs)
+
+    return as_it_is
+
+
+def left_out() -> None:
+    """What follows is no part of a program: who records one looks out for this call."""
 
 
 def allow_in_graph(fn: T) -> T:
@@ -99,21 +131,23 @@ def nested_compile_region(fn: Any = None, **kwargs: Any) -> Any:
 
 
 def is_compiling() -> bool:
-    """Whether a program is being compiled: never.
+    """Whether this call is made by a function that is being compiled: a program does what the function does where this is True.
 
-    >>> torch.compiler.is_compiling()
-    False
+    >>> import nbgrad
+    >>> double = nbgrad.compile(lambda x: x * 2 if torch.compiler.is_compiling() else x)
+    >>> double(torch.ones(1)), torch.compiler.is_compiling()
+    (tensor([2.]), False)
     """
-    return False
+    return compiling.thread is not None and compiling.thread == threading.get_ident()
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether a program is being compiled: never.
+    """As `is_compiling()`.
 
     >>> torch.compiler.is_dynamo_compiling()
     False
     """
-    return False
+    return is_compiling()
 
 
 def is_exporting() -> bool:
@@ -126,10 +160,12 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Forget what was compiled: nothing.
+    """Forget what was compiled: functions learn anew.
 
     >>> torch.compiler.reset()
     """
+    for function in [*compiling.every]:
+        function.forget()
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -158,8 +194,19 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
     return False
 
 
+def _stand(stance: str) -> str:
+    """Take it; which it was before."""
+    if is_compiling():
+        raise RuntimeError("attempted to set_stance in a torch.compile region")
+    before, compiling.stance = compiling.stance, stance
+    for function in [*compiling.every]:
+        function.stand()
+    return before
+
+
 class set_stance:
-    """What is done with what was compiled, from here on or in a `with`: nothing was.
+    """What is done with what was compiled, from here on, in a `with`, or in a function that it decorates: "force_eager" calls functions as
+    they are, "eager_on_recompile" does so where no program fits, for which "fail_on_recompile" is an error. The others compile.
 
     >>> with torch.compiler.set_stance("force_eager"):
     ...     torch.ones(1)
@@ -171,13 +218,27 @@ class set_stance:
     ) -> None:
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        self.stance = "force_eager" if force_backend == "eager" else stance
+        self.prev = _stand(self.stance)
 
-    def __call__(self, fn: T) -> T:
-        return fn
+    def __call__(self, fn: Any) -> Any:
+        _stand(self.prev)
+        stance = self.stance
 
-    def __enter__(self) -> None: ...
+        @functools.wraps(fn)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(stance):
+                return fn(*args, **kwargs)
 
-    def __exit__(self, *_: object) -> None: ...
+        return decorated
+
+    def __enter__(self) -> None:
+        _stand(self.stance)
+
+    def __exit__(self, *_: object) -> None:
+        _stand(self.prev)
 
 
 def save_cache_artifacts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from urllib.parse import urlparse as urlparse  # libraries take it from here
 
 _dir: list[str] = []  # what was set
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import inspect
+import sys
 import typing
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from nbgrad.core.pytree import tree_map
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.ops import refused
 from nbgrad.ops.host.values import equal
 
 __all__ = [
@@ -359,7 +361,8 @@ class Library:
     tensor([2.])
     """
 
-    _defined: typing.ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
+    # By namespace: the library that was made by "DEF", of which there is one, and where that was.
+    _defining: typing.ClassVar[weakref.WeakValueDictionary[str, Library]] = weakref.WeakValueDictionary()
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
@@ -368,6 +371,19 @@ class Library:
             raise ValueError(
                 f"{ns} is a reserved namespace. Please try creating a library with another name."
             )
+        frame = sys._getframe(1)
+        self._place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        before = self._defining.get(ns) if kind == "DEF" else None
+        if before is not None:
+            raise RuntimeError(
+                f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your definitions in a single "
+                "TORCH_LIBRARY block.  If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL (which can be "
+                "duplicated).  If you really intended to define operators for a single namespace in a distributed way, you can use "
+                "TORCH_LIBRARY_FRAGMENT to explicitly indicate this.  Previous registration of TORCH_LIBRARY was registered at "
+                f"{before._place}; latest registration was registered at {self._place}"
+            )
+        if kind == "DEF":
+            self._defining[ns] = self
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._ops: list[tuple[str, str]] = []
 
@@ -417,6 +433,8 @@ class Library:
                 if not packets[bare]._found:
                     packets.pop(bare)
         self._ops.clear()
+        if self._defining.get(self.ns) is self:
+            del self._defining[self.ns]
 
 
 @contextlib.contextmanager
@@ -515,10 +533,15 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = False,
 ) -> Any:
-    """What an operator gives of tensors without memory."""
+    """What an operator gives of tensors without memory. Of one that a library of C++ would have brought, which was refused, it is
+    passed over, as libraries say this of all their operators, loaded or not."""
 
     def put(fn: Callable[..., Any]) -> Callable[..., Any]:
-        _definition(op).kernels["Meta"] = fn
+        try:
+            _definition(op).kernels["Meta"] = fn
+        except RuntimeError:
+            if not refused:
+                raise
         return fn
 
     return put if func is None else put(func)

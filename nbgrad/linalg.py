@@ -11,6 +11,7 @@ from nbgrad.ops.linear.decompositions import linalg_qr as qr
 from nbgrad.ops.linear.decompositions import linalg_svd as svd
 from nbgrad.ops.linear.determinants import det
 from nbgrad.ops.linear.determinants import linalg_slogdet as slogdet
+from nbgrad.ops.linear.ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from nbgrad.ops.linear.lu import linalg_lu as lu
 from nbgrad.ops.linear.lu import linalg_lu_solve as lu_solve
 from nbgrad.ops.linear.lu import lu_factor, lu_factor_ex
@@ -45,6 +46,9 @@ __all__ = [
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",

@@ -6,11 +6,11 @@ from builtins import int as _int
 from collections.abc import Sequence
 from typing import overload
 
+from nbgrad._C import LinAlgError as LinAlgError
 from nbgrad.core.methods import Number
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch import return_types
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.ops.linear.systems import LinAlgError as LinAlgError
 
 __all__ = [
     "LinAlgError",
@@ -25,6 +25,9 @@ __all__ = [
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",
@@ -76,6 +79,19 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def inv_ex(
     A: Tensor, *, check_errors: _bool = False, out: tuple[Tensor, Tensor] | None = None
 ) -> return_types.linalg_inv_ex: ...
+def ldl_factor(
+    input: Tensor, *, hermitian: _bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.linalg_ldl_factor: ...
+def ldl_factor_ex(
+    input: Tensor,
+    *,
+    hermitian: _bool = False,
+    check_errors: _bool = False,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> return_types.linalg_ldl_factor_ex: ...
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
 def lstsq(
     input: Tensor,
     b: Tensor,

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor
-from nbgrad.memory.dtypes import all_dtypes, bool_, dtype, set_default_dtype
+from nbgrad.memory.device import set_default_device
+from nbgrad.memory.dtypes import bool_, dtype, set_default_dtype
 from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.host.typed import TypedStorage
+from nbgrad.ops.make import constructors
 
 _UNTOLD: Final = (
     "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an enhancement request "
@@ -75,14 +77,18 @@ def set_default_tensor_type(t: Any, /) -> None:
         "torch.set_default_device() as alternatives."
     )
     if isinstance(t, str):
-        made = next((d for d in all_dtypes if d.type_name == t), None)
-    else:
-        made = getattr(t, "dtype", None)
+        t = constructors.every.get(t)
+    made = getattr(t, "dtype", None)
     if not isinstance(made, dtype):
         raise TypeError("invalid type object")
+    elsewhere = t in constructors.of_cuda
+    if elsewhere:
+        constructors.need_place(t)
     if not made.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     set_default_dtype(made)
+    if elsewhere:
+        set_default_device("cuda")
 
 
 def typename(obj: Any, /) -> str:
@@ -164,6 +170,17 @@ def _check_tensor_all_with(
 
 def _check_tensor_all(cond: Any, message: Callable[[], Any] | None = None) -> None:
     _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert_async(
+    input: Any, assert_msg: str = "Expected Tensor with single nonzero value, but got zero"
+) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"_assert_async(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    if not bool(input):
+        raise RuntimeError(assert_msg)
 
 
 __all__ = [

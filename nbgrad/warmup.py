@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import nbgrad as torch
 from nbgrad import nn
@@ -26,7 +27,7 @@ def report() -> None:
 
 
 def usual() -> None:
-    """The calls of most programs, forward and backward, in float32 and float64; layers and optimisers in float32.
+    """The calls of most programs, forward and backward, in float32 and float64; networks and optimisers in float32.
 
     >>> import nbgrad.warmup
     >>> "usual" in dir(nbgrad.warmup)
@@ -34,6 +35,8 @@ def usual() -> None:
     """
     for dtype in (torch.float32, torch.float64):
         _operations(dtype)
+        _pairs(dtype)
+    _counted()
     net = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
     for optimizer in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         _step(optimizer(net.parameters(), lr=1e-3), lambda: net(torch.randn(4, 8)))
@@ -48,9 +51,12 @@ def usual() -> None:
     parameters = [p for part in (table, attend, last) for p in part.parameters()]
     _step(torch.optim.AdamW(parameters), block)
     _losses(net)
+    _pictures()
+    _sequences()
 
 
 def _operations(dtype: torch.dtype) -> None:
+    torch.linspace(0, 1, 5, dtype=dtype)
     x = torch.rand(3, 4, dtype=dtype, requires_grad=True)
     y = (torch.rand(3, 4, dtype=dtype) + 1).requires_grad_()
     row, square = y[0], x[:, :3] + 3 * torch.eye(3, dtype=dtype)
@@ -142,6 +148,150 @@ def _operations(dtype: torch.dtype) -> None:
         x == y,
         ~(x < y),
     )
+
+
+_COMPARISONS: tuple[Callable[..., torch.Tensor], ...]
+_COMPARISONS = torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge
+
+
+def _pairs(dtype: torch.dtype) -> None:
+    """Two operands that lie in each of the usual ways beside each other: whole, a row, a column, one value, a number."""
+    x = torch.rand(3, 4, dtype=dtype).add_(1).requires_grad_()
+    others = [torch.rand(size, dtype=dtype).add_(1).requires_grad_() for size in ((3, 4), (4,), (3, 1), ())]
+    turned = torch.rand(4, 3, dtype=dtype).t().requires_grad_()
+    found: list[torch.Tensor] = []
+    four: tuple[Callable[..., torch.Tensor], ...] = torch.add, torch.sub, torch.mul, torch.div
+    for f in four:
+        found += [f(a, b) for other in others for a, b in ((x, other), (other, x))] + [f(x, turned), f(x, 2)]
+    found += [2 - x, 2 / x, x.square(), x**3, x.rsqrt(), x.clamp_min(0.1), x.clamp(max=2)]
+    found += [nn.functional.leaky_relu(x), torch.minimum(x, others[0])]
+    found += [
+        x.masked_fill(x > 1.5, 0.0),
+        torch.where(x > 1.5, x, 0.0),
+        x.index_select(0, torch.tensor([0, 2])),
+    ]
+    sum([one.sum() for one in found]).backward(retain_graph=True)  # type: ignore[union-attr]
+    sum([(one * one).sum() for one in found]).backward()  # type: ignore[union-attr]
+    with torch.no_grad():
+        for f in _COMPARISONS:
+            f(x, others[0]), f(x, others[2]), f(x, others[3]), f(x, 0.5)
+        at, rows = x > 1.5, torch.tensor([0, 2])
+        (
+            at & (x < 2),
+            at | ~at,
+            at.any(),
+            at.all(),
+            at.any(1),
+            at.all(0),
+            at.sum(1),
+            at.to(dtype),
+            x.isfinite().all(),
+        )
+        for name in ("add_", "sub_", "mul_", "div_"):
+            for other in (*others, turned, 2):
+                getattr(x, name)(other)
+        x[at] = 0.0
+        x[rows] = 1.0
+        x[0, rows], x[rows, rows], x.nonzero(), x.isnan().any(), torch.allclose(x, others[0]), x.tolist()
+        (
+            x.relu_().clamp_(0, 1).fill_(0.5),
+            torch.full((3,), 2, dtype=dtype),
+            x.reshape(4, 3),
+            x.cumsum(1),
+            x.triu(),
+        )
+
+
+def _counted() -> None:
+    """What programs do to numbers that name and count."""
+    n, one = torch.randint(0, 5, (3, 4)), torch.tensor(2)
+    three: tuple[Callable[..., torch.Tensor], ...] = torch.add, torch.sub, torch.mul
+    for f in three:
+        f(n, n), f(n, one), f(n, 2), f(n, n[0]), f(n, n[:, :1])
+    for f in _COMPARISONS:
+        f(n, n), f(n, one), f(n, 2), f(n, n[:, :1])
+    (
+        n // 2,
+        n.abs(),
+        -n,
+        n.clamp(0, 3),
+        n.amax(1),
+        n.max(),
+        n.sum(1),
+        n.cumsum(1),
+        n.argmax(1),
+        n.sort(1),
+        n.clone(),
+    )
+    (
+        n.t().contiguous(),
+        torch.stack([n, n]),
+        torch.cat([n, n], 1),
+        n[n > 1],
+        n[torch.tensor([0, 2])],
+        n.unique(),
+    )
+    n.add_(1), n.sub_(1), n.fill_(0), n[0].fill_(1), nn.functional.one_hot(n[0], 5), n.bool(), n.int().long()
+    table = torch.zeros(4, 4)
+    table[n[0], n[0]] = 1.0
+    torch.ones(4, 4, dtype=torch.bool).triu(1), torch.zeros(3, dtype=torch.bool).logical_or(n[:, 0] > 1)
+
+
+def _pictures() -> None:
+    """Networks of convolutions, as they train and as they predict."""
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 24, 3),
+        nn.LeakyReLU(0.2),
+        nn.AvgPool2d(2),
+        nn.Conv2d(24, 32, 1, bias=False),
+        nn.ConvTranspose2d(32, 4, 4, 2, 1),
+        nn.Conv2d(4, 3, 3, stride=2, padding=1),
+        nn.Dropout(0.5),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(3, 10),
+    )
+    pictures = torch.rand(4, 1, 12, 12)
+    for optimizer in (
+        torch.optim.SGD(net.parameters(), lr=0.1),
+        torch.optim.RMSprop(net.parameters(), lr=0.1),
+    ):
+        _step(optimizer, lambda: net(pictures))
+    net.eval()
+    with torch.no_grad():
+        net(pictures).softmax(1).max(1)
+    line = nn.Sequential(
+        nn.Conv1d(3, 4, 3), nn.BatchNorm1d(4), nn.Tanh(), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(8, 4)
+    )
+    _step(torch.optim.Adam(line.parameters()), lambda: line(torch.rand(4, 3, 6)))
+
+
+def _sequences() -> None:
+    """Recurrent networks, and a layer of a transformer."""
+    x, last = torch.rand(5, 4, 8), nn.Linear(8, 4)
+
+    def trained(net: nn.Module, forward: Callable[[], torch.Tensor]) -> None:
+        _step(torch.optim.Adam([*net.parameters(), *last.parameters()]), lambda: last(forward()[:, -1]))
+        with torch.no_grad():
+            forward()
+
+    for kind in (nn.RNN, nn.GRU, nn.LSTM):
+        net: nn.Module = kind(8, 8, batch_first=True)
+        trained(net, partial(_first, net, x))
+    for cell in (nn.GRUCell(8, 8), nn.LSTMCell(8, 8)):
+        _first(cell, x[0]).sum().backward()
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    trained(layer, partial(layer, x))
+    trained(layer, partial(layer, x, nn.Transformer.generate_square_subsequent_mask(4)))
+
+
+def _first(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    out = net(x)
+    return out if isinstance(out, torch.Tensor) else out[0]
 
 
 def _losses(net: nn.Module) -> None:

@@ -19,7 +19,7 @@ _FOREIGN = re.compile(
 _LISTS = re.compile(r"\.list_|_list\(|^(as_tensor|cpu|cuda|is_same_size|get_device)\(")
 # Of tensors in formats that are not here, or of hardware.
 _OUTSIDE = re.compile(
-    r"sparse|mkldnn|cudnn|miopen|mps_|_foreach|_fused|quantiz|_nested|_jagged|to_dense|to_padded|fbgemm|_test_|crow_|ccol_|col_ind|row_ind|_coalesc|^_?(values|indices)$"
+    r"(?<!^_)sparse|^_sparse(?!_addmm$|_mm_reduce_impl$)|mkldnn|cudnn|miopen|mps_|_foreach|_fused|quantiz|_nested|_jagged|to_dense|to_padded|fbgemm|_test_|crow_|ccol_|col_ind|row_ind|_coalesc|^_?(values|indices)$"
 )
 
 

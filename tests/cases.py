@@ -1038,6 +1038,14 @@ linalg("qr", lambda T, x: T.linalg.qr(tall(T, x)), ((4, 3),), ((3, 3),), ((2, 4,
 linalg("geqrf", lambda T, x: T.geqrf(x), ((4, 3),), ((3, 3),), ((2, 2, 4),), **NO_GRAD)
 FACTORED: tuple[Operands, ...] = (((3, 3),), ((2, 4, 3),), ((2, 4),))
 linalg("lu", lambda T, x: T.linalg.lu(x)[1:], *FACTORED)
+linalg("ldl_factor", lambda T, x: T.linalg.ldl_factor_ex(x + x.mT), ((3, 3),), ((2, 4, 4),), **NO_GRAD)
+linalg(
+    "ldl_solve",
+    lambda T, x, b: T.linalg.ldl_solve(*T.linalg.ldl_factor_ex(x + x.mT)[:2], b),
+    ((3, 3), (3, 2)),
+    ((2, 4, 4), (2, 4, 1)),
+    **NO_GRAD,
+)
 linalg("lu_factor", lambda T, x: T.linalg.lu_factor(x), *FACTORED)
 linalg("lu_permutation", lambda T, x: T.lu_unpack(*T.linalg.lu_factor(x))[0], *FACTORED, **NO_GRAD)
 linalg("lu_unpack", lambda T, x: T.lu_unpack(x, T.tensor([2, 3, 3], dtype=T.int32))[1:], ((3, 4),), ((4, 3),))
@@ -1081,6 +1089,13 @@ linalg(
     ((3, 2), (1,)),
     ((2, 4, 3), (2, 2)),
 )
+linalg(
+    "ormqr",
+    lambda T, a, tau, x: T.ormqr(0.5 * a, tau, x),
+    ((4, 3), (3,), (4, 2)),
+    ((2, 3, 3), (2, 3), (2, 3, 1)),
+)
+linalg("ormqr_right", lambda T, a, tau, x: T.ormqr(0.5 * a, tau, x, False, True), ((4, 3), (3,), (2, 4)))
 
 # ---- joining
 JOINED: tuple[Operands, ...] = (((2, 3), (4, 3)), ((0, 3), (2, 3)), ((0,), (2, 3)))
@@ -1145,6 +1160,23 @@ for reduce in ("sum", "prod", "mean", "amax", "amin"):
                 ((3, 4), (3, 4)),
                 **MET,
             )
+for reduce in ("sum", "mean", "max", "min", "prod"):
+    case(
+        f"segment_reduce_{reduce}",
+        lambda T, x, k=reduce: T.segment_reduce(x, k, lengths=T.tensor([2, 0, 3]), initial=0.5),
+        ((5,),),
+        ((5, 2),),
+        dtypes=FLOATS,
+        differentiable=False,  # twice in PyTorch; tests/ops/index/test_segments.py
+    )
+case(
+    "segment_reduce_offsets",
+    lambda T, x: T.segment_reduce(x, "mean", offsets=T.tensor([[0, 2, 3], [1, 3, 4]]), axis=1),
+    ((2, 4),),
+    ((2, 4, 3),),
+    dtypes=FLOATS,
+    differentiable=False,
+)
 case(
     "inplace_scatter_reduce",
     lambda T, x, y: (x * 1).scatter_reduce_(-1, T.tensor([[0, 0, 3]]), y, "prod") ** 2,
@@ -1335,6 +1367,23 @@ case("squeeze_dims", lambda T, x: x.squeeze((0, -1)), ((1, 3, 1),), ((1, 3, 2),)
 case("unsqueeze", lambda T, x: x.unsqueeze(0), *ANY, ((),))
 case("unsqueeze_last", lambda T, x: T.unsqueeze(x, -1), *ANY, ((),))
 case("expand", lambda T, x: x.expand(2, -1, 4), ((3, 1),), ((3, 4),), ((1, 3, 1),))
+_BOUNDED: dict[str, Any] = {"dtypes": FLOATS, "finite": True, "differentiable": False}
+case(
+    "fake_quantize_per_tensor_affine",
+    lambda T, x: T.fake_quantize_per_tensor_affine(x, 0.3, 2, 0, 7),
+    ((3, 4),),
+    ((5,),),
+    **_BOUNDED,
+)
+case(
+    "fake_quantize_per_channel_affine",
+    lambda T, x: T.fake_quantize_per_channel_affine(
+        x, T.tensor([0.3, 0.5, 0.2]), T.tensor([1, 2, 3], dtype=T.int32), 0, 0, 7
+    ),
+    ((3, 4),),
+    **_BOUNDED,
+)
+case("narrow_copy", lambda T, x: T.narrow_copy(x, 1, 1, 2), ((3, 4),), ((2, 3, 2),))
 case("narrow", lambda T, x: x.narrow(1, 1, 2), ((3, 4),), ((2, 3, 2),))
 case("select", lambda T, x: x.select(-1, 1), ((3, 4),), ((2,),))
 case("unbind", lambda T, x: x.unbind(1), ((3, 4),), ((2, 0),))
@@ -1345,6 +1394,24 @@ case("as_strided", lambda T, x: x.as_strided((2, 2), (1, 2), 1), ((3, 4),), layo
 case("as_strided_overlapping", lambda T, x: x.as_strided((3, 2), (1, 1)), ((6,),), layouts=False)
 case("diagonal", lambda T, x: x.diagonal(), ((3, 4),), ((3, 3, 2),))
 case("diagonal_offset", lambda T, x: T.diagonal(x, 1, -1, 0), ((3, 4),), ((2, 3, 4),))
+# what views show, as copies
+op("alias_copy", *ANY, forms="o")
+op("as_strided_copy", ((3, 4),), forms="o", args=((2, 2), (1, 2), 1), layouts=False)
+op("diagonal_copy", ((3, 4),), ((3, 3, 2),), forms="o", args=(1,))
+op("expand_copy", ((3, 1),), ((3, 4),), ((1, 3, 1),), forms="o", args=((2, -1, 4),))
+op("permute_copy", ((2, 3, 4),), ((0, 2, 1),), forms="o", args=((2, 0, 1),))
+op("select_copy", ((3, 4),), ((2,),), forms="o", args=(-1, 1))
+op("slice_copy", ((3, 4),), ((2, 5, 2),), forms="o", args=(1, 1, -1, 2))
+op("split_copy", ((5, 3),), ((2, 2),), forms="", args=(2,))
+op("split_with_sizes_copy", ((3, 4),), forms="", args=((1, 3), 1))
+op("squeeze_copy", ((3, 1, 4),), ((1, 1),), ((),), forms="o")
+op("squeeze_copy/dims", ((1, 3, 1),), ((1, 3, 2),), forms="o", args=((0, -1),))
+op("t_copy", ((3, 4),), ((3,),), ((),), forms="o")
+op("transpose_copy", ((2, 3, 4),), ((0, 2),), forms="o", args=(0, -1))
+op("unbind_copy", ((3, 4),), ((2, 0),), forms="", args=(1,))
+op("unfold_copy", ((3, 7),), ((0, 4),), forms="o", args=(-1, 3, 2))
+op("unsqueeze_copy", *ANY, ((),), forms="o", args=(0,))
+op("view_copy", ((3, 4),), ((0, 2),), forms="o", args=((-1, 2),))
 case("block_diag", lambda T, x, y, z: T.block_diag(x, y, z), ((2, 3), (2,), ()), ((0, 2), (1, 1), (2,)))
 SQUARE: tuple[Operands, ...] = (((3, 4),), ((4, 2),), ((0, 3),))
 op("trace", *SQUARE, forms="m", ref=np.trace)
@@ -1411,6 +1478,14 @@ op(
     args=(7, -1, 1.5),
     dtypes=FLOATS,
     unlike=("uint8", "bool"),
+    **NO_GRAD,
+)
+case(
+    "histogramdd",
+    lambda T, x: T.histogramdd(x, [3, 2], density=True),
+    ((7, 2),),
+    ((2, 5, 2),),
+    dtypes=FLOATS,
     **NO_GRAD,
 )
 case("histogram", lambda T, x: T.histogram(x, 5, density=True), ((3, 40),), dtypes=FLOATS, **NO_GRAD)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -13,7 +14,7 @@ from tests.support import T
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TIERS = {"oracle", "cuda", "gpu", "slow", "emulated", "libraries"}
+TIERS = {"oracle", "cuda", "gpu", "slow", "emulated", "libraries", "mpi"}
 EMULATE = "NBGRAD_CUDA_EMULATE"
 
 
@@ -48,16 +49,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def torch() -> ModuleType:
     """The oracle. Imported here and not by test modules, so that they can be collected without it."""
-    module = pytest.importorskip("torch")
-    module.set_warn_always(True)  # else some warnings come once a process, in whichever test is first
-    return module
+    return pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)
 def global_state() -> Iterator[None]:
     """Modes, default dtype and random stream are as a new process has them, before and after a test."""
     T.manual_seed(0)
-    T.set_warn_always(True)  # as above, for the module under test
+    for module in (T, sys.modules.get("torch", T)):
+        module.set_warn_always(True)  # else some warnings come once a process, in whichever test is first
     yield
     assert T.is_grad_enabled(), "the test left grad mode off"
     assert T.get_default_dtype() is T.float32, "the test left another default dtype"

@@ -44,10 +44,13 @@ class Refusal:
         """The exception that the action raises, or else the first warning that it gives."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            names["torch"].set_warn_always(True)  # what comes once in a process, too
             try:
                 exec(self.action, names)
             except Exception as error:
                 return f"{type(error).__name__}: {error}".rstrip()
+            finally:
+                names["torch"].set_warn_always(False)
         if not caught:
             return "nothing"
         # torch adds the place in its C++ source to some warnings

@@ -483,7 +483,9 @@ def made(call: Call, T: ModuleType) -> Made | str:
     """What the call gives, or the exception, `Type: text` in PyTorch's words."""
     T.manual_seed(0)
     try:
-        return Made(eval(str(call), {"torch": T, "np": np, "math": math}))
+        value = eval(str(call), {"torch": T, "np": np, "math": math})
+        waits = T.nn.parameter.is_lazy(value)  # and has no shape to ask for
+        return Made(repr(value) if waits else value)
     except Exception as error:
         text = str(error).partition(" (Triggered internally")[0].partition("\nException raised from")[0]
         text = re.sub('(?<=unpacking long long)"$', "", text)  # which PyTorch puts behind where it was raised

@@ -34,24 +34,29 @@ STORIES = [
         "special",
         "linalg",
         "random",
+        "futures",
+        "distributed",
+        "__future__",
         "nn",
         "func",
         "amp",
         "distributions",
         "optim",
+        "distributed.optim",
+        "distributed.checkpoint",
         "overrides",
         "_ops",
         "library",
         "_aten",
         "testing",
         *(
-            "futures",
             "jit",
             "_jit_internal",
+            "_tensor_str",
+            "compiled",
             "compiler",
             "_dynamo",
             "hub",
-            "distributed",
             "types",
             "storage",
             "process",
@@ -61,10 +66,11 @@ STORIES = [
         "_functorch",
         "utils",
         *("xpu", "mps", "mtia", "multiprocessing"),
+        *("signal", "quasirandom", "_lowrank", "_control", "_vmap_internals", "onnx"),
         "fx",
         "profiler",
         "serialization",
-        "accelerator",
+        *("_queues", "accelerator"),
         "cpu",
         "cuda",
         "backends",
@@ -83,7 +89,8 @@ def name_of(path: Path) -> str:
 
 def story_of(module: str) -> str:
     parts = module.split(".")[1:3] or ["__init__"]
-    return ".".join(parts) if parts[0] == "ops" else parts[0]
+    whole = ".".join(parts)
+    return whole if parts[0] == "ops" or whole in LEVEL else parts[0]
 
 
 @cache

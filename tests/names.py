@@ -33,6 +33,7 @@ OUTSIDE = re.compile(
     r"|distributed\._tools|ao\.pruning\._experimental|utils\.model_dump\.__main__|_dynamo\.(variables|polyfills|repro|backends)\b"
     r"|_meta_registrations|_decomp\.|_refs\.|contrib\b|.*\b_coreml|_functorch\._|backends\.python_native|_strobelight)"
 )
+SHOWN = ("torch._C", "torch.distributed._composable.fsdp")  # libraries take from these what others have
 OPEN = {  # namespaces that find whatever is asked of them
     "torch.ops": ("aten", "prim", "prims", "load_library"),
     "torch.classes": ("load_library",),
@@ -55,7 +56,7 @@ def modules() -> dict[str, Any]:
             found[path] = _text_of(path)
     found["torch.ops"], found["torch.classes"] = torch.ops, torch.classes
     for path, module in list(sys.modules.items()):
-        if path.startswith("torch._C.") or path == "torch._C":
+        if path.startswith(("torch._C.", "torch.distributed._tensor.")) or path == "torch._C":
             found[path] = module
     return {path: found[path] for path in sorted(found)}
 
@@ -121,7 +122,7 @@ def _is_torchs(path: str, name: str, value: Any) -> bool:
         return False
     home = _asked(value, "__module__")
     if isinstance(value, (type, *FUNCTIONS)) and isinstance(home, str):
-        if hidden(path) and not path.startswith("torch._C"):
+        if hidden(path) and not path.startswith(SHOWN):
             return home == path or re.search(rf"^(class|def) {name}\b", _source(path), re.M) is not None
         return home.split(".")[0] == "torch"
     if _is_typing(value):

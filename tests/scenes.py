@@ -33,6 +33,7 @@ class Scene:
         names: dict[str, Any] = {"torch": T, "shown": [], "__name__": "__main__"}
         found = []
         T.manual_seed(0)
+        T.set_warn_always(True)  # whatever this process was told of before
         for statements, expression, _ in self.parts:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -48,12 +49,9 @@ class Scene:
                 for w in caught
                 if not any(about in str(w.message) for about in OF_THE_ROOM)
             ]
-            text = (
-                "\n".join([*texts, value])
-                .replace("nbgrad.core.tensor.", "torch.")
-                .replace("nbgrad.", "torch.")
-            )
+            text = "\n".join([*texts, value]).replace("nbgrad.", "torch.")
             found.append(re.sub(r" +$", "", re.sub(r"0x[0-9a-f]+", "0x", text), flags=re.M).strip())
+        T.set_warn_always(False)
         return found
 
 

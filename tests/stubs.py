@@ -8,6 +8,7 @@ Functions and methods are set where they belong when nbgrad is imported, which a
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -80,8 +81,8 @@ RESULTS = {  # where it is not a Tensor
     "tuple[Tensor, Tensor]": "gru lstm_cell native_dropout rnn_relu rnn_tanh std_mean var_mean",
     "tuple[Tensor, Tensor, Tensor]": "lstm native_layer_norm",
     "tuple[Tensor, Tensor, Tensor, Tensor]": "embedding_bag",
-    "tuple[Tensor, ...]": "chunk dsplit gradient hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split "
-    "unsafe_split_with_sizes vsplit",
+    "tuple[Tensor, ...]": "chunk dsplit gradient hsplit split split_copy split_with_sizes split_with_sizes_copy tensor_split unbind "
+    "unbind_copy unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit",
 }
 BY_NAME = {name: result for result, names in RESULTS.items() for name in names.split()}
 PAIRS_ALONG = ("max", "median", "min", "nanmedian")  # a pair only where a dimension is given
@@ -306,9 +307,16 @@ def _public() -> dict[str, Any]:
     return names | {"__version__": nbgrad.__version__}
 
 
+def _holds(module: ModuleType, value: Any) -> bool:
+    return vars(module).get(value.__name__) is value
+
+
 def _home(value: Any) -> str:
     """The module that defines a class or function under its own name."""
     home: str = value.__module__
+    if home == "nbgrad" and isinstance(value, type):  # where users find it, not where it is written
+        holds = [m for m in sorted(sys.modules) if m[:7] == "nbgrad." and _holds(sys.modules[m], value)]
+        home = next(m for m in holds if f"\nclass {value.__name__}" in inspect.getsource(sys.modules[m]))
     assert getattr(sys.modules[home], value.__name__) is value, (home, value)
     return home
 

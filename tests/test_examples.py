@@ -100,8 +100,12 @@ def test_a_device_prints_what_the_cpu_does(tmp_path: Path, monkeypatch: pytest.M
 
 
 OWN = (
+    "aiming",
     "bouncing_ball",
+    "compiled_step",
+    "data_parallel",
     "new_elementwise_op",
+    "ray_marcher",
     "read_the_kernel",
 )  # nbgrad's own: PyTorch has no such functions
 

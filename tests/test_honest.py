@@ -31,11 +31,14 @@ def test_scripts_are_what_was_given(name: str) -> None:
     assert mark(layer) is layer and mark(T.tanh) is T.tanh and not T.jit.is_scripting()
 
 
-def test_compile_returns_what_it_was_given() -> None:
+def test_compile_takes_functions_and_modules() -> None:
     layer = T.nn.Linear(2, 1)
-    assert T.compile(layer, mode="max-autotune", fullgraph=True) is layer
-    assert T.compile(dynamic=True)(T.tanh) is T.tanh and T.compiler.disable(T.tanh) is T.tanh
-    assert "nothing is compiled" in T.compile.__doc__
+    assert T.compile(layer, mode="max-autotune", fullgraph=True)._orig_mod is layer
+    assert (
+        T.compile(dynamic=True)(T.tanh)(T.zeros(1)).item() == 0.0
+        and T.compiler.disable(T.tanh)(T.zeros(1)).item() == 0.0
+    )
+    assert T.compile(T.tanh, disable=True) is T.tanh and T.compile(T.tanh, backend="eager") is T.tanh
 
 
 TYPES = [list[int], dict[str, int], Optional[int], tuple[int, float], int, (str, list[int]), int | None]  # noqa: UP045

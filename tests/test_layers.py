@@ -56,9 +56,9 @@ def test_numba_stays_in_kernels() -> None:
 
 
 def test_cuda_is_imported_where_it_compiles() -> None:
-    """What numba-cuda needs to be told stands in one file and what CUDA's driver does in another, and who has no GPU needs neither."""
+    """What numba-cuda needs to be told stands in one file, what CUDA's driver and libraries do in three; who has no GPU needs none."""
     found = {name_of(path) for path in MODULES if _imports_cuda(ast.parse(path.read_text(encoding="utf-8")))}
-    assert found == {"nbgrad.kernels.cuda.compile", "nbgrad.kernels.cuda.real"}
+    assert found == {f"nbgrad.kernels.cuda.{name}" for name in ("blas", "compile", "real", "solver")}
     code = "import sys, nbgrad.kernels.cuda.real; sys.exit(bool({'numba.cuda', 'cuda'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

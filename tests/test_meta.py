@@ -13,8 +13,16 @@ from tests.support import T
 BY_VALUE = {
     *("allclose", "allclose_self", "equal", "equal_self"),
     *("masked_scatter", "inplace_masked_scatter", "cov_weights"),
-    *("nonzero_static", "bincount", "bincount_weights", "unique", "unique_dim", "unique_consecutive"),
-    *("histogram", "linalg_lstsq", "linalg_lstsq_residuals"),
+    *(
+        "nonzero_static",
+        "bincount",
+        "bincount_weights",
+        "histogramdd",
+        "unique",
+        "unique_dim",
+        "unique_consecutive",
+    ),
+    *("histogram", "histogramdd", "linalg_lstsq", "linalg_lstsq_residuals"),
 }
 
 

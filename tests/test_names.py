@@ -72,7 +72,7 @@ USES: dict[str, Any] = {
     "export.ExportedProgram": lambda c: c(),
     "fx.passes.graph_drawer.FxGraphDrawer": lambda c: type("Mine", (c,), {})({}, 1),
     "package.PackageImporter": lambda c: c("file"),
-    "distributed.all_reduce": lambda f: f(T.ones(2)),
+    "distributed.init_device_mesh": lambda f: f("cpu", (2,)),
     "Tensor.to_sparse": lambda f: T.ones(2).to_sparse(),
     "Tensor.smm": lambda f: f(T.ones(2), 1),
     "onnx.export": lambda f: f(1, file=2),
@@ -93,7 +93,7 @@ def test_what_is_not_built_says_so_when_it_is_used(name: str) -> None:
 
 
 def test_a_class_that_is_not_built_serves_annotations() -> None:
-    graph, error, kind = T.export.ExportedProgram, T.distributed.DistError, T.distributed.ReduceOp
+    graph, error, kind = T.export.ExportedProgram, T.distributed.DistError, T.distributed.HashStore
     assert not isinstance(1, graph) and issubclass(type("G", (graph,), {}), graph)
     assert str(graph[int]) == "torch.export.ExportedProgram[int]" and (graph | None)
     assert issubclass(error, RuntimeError) and is_absent(error) and is_absent(kind)
@@ -175,3 +175,10 @@ def test_functions_pickle() -> None:
     assert all(a is b for a, b in zip(found, kept, strict=True))
     assert (T.Tensor.add.__module__, T.Tensor.add.__qualname__) == ("nbgrad", "Tensor.add")
     assert T.typename(T.tanh) == "nbgrad.tanh"
+
+
+@pytest.mark.parametrize("name", ["Tensor", "dtype", "device", "Size", "Generator"])
+def test_classes_are_found_where_they_say(name: str) -> None:
+    kind = getattr(T, name)
+    assert (kind.__module__, kind.__qualname__) == ("nbgrad._C" if name == "Generator" else "nbgrad", name)
+    assert pickle.loads(pickle.dumps(kind)) is kind

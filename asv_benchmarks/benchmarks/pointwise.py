@@ -8,6 +8,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 from .common import LIBS, library, some
 
 
@@ -136,3 +138,24 @@ class ShortRows:
 
     def time_320k(self, lib: str, op: str, along: str) -> None:
         self.op(self.x, self.y)
+
+
+class InPlace:
+    """What leaves most elements as they are, written where it was read."""
+
+    params: Any = (LIBS, some(("relu_", "clamp_", "masked_fill_")))
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        T = library(lib)
+        x = T.tensor(np.random.default_rng(0).normal(size=400_000).astype(np.float32))
+        above = x > 0.5
+        self.call = {
+            "relu_": lambda: x.relu_(),
+            "clamp_": lambda: x.clamp_(min=0.0),
+            "masked_fill_": lambda: x.masked_fill_(above, 0.5),
+        }[op]
+        self.call()
+
+    def time_400k(self, lib: str, op: str) -> None:
+        self.call()

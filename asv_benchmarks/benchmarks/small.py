@@ -40,7 +40,33 @@ CALLS = (
         "T.zeros(8, requires_grad=True)",
     ),
     *("T.from_numpy(array)", "T.as_tensor(array)", "T.cat((v,) * 8)", "T.bincount(i)", "T.equal(c, c)"),
-    *("T.linalg.solve(c + E, v)", "T.linalg.cholesky(E)"),
+    *(
+        "c.uniform_()",
+        "c.normal_(0, 0.02)",
+        "c.bernoulli_(0.3)",
+        "T.bernoulli(E / 100)",
+        "T.randint(9, (8,))",
+        "T.randperm(8)",
+    ),
+    *("T.multinomial(rows, 4, True)", "T.poisson(rows)", "c.bernoulli_(E / 100)", "T.randint_like(c, 9)"),
+    *(
+        "T.linalg.solve(c + E, v)",
+        "T.linalg.cholesky(E)",
+        "T.linalg.qr(E)",
+        "T.linalg.eigh(E)",
+        "T.linalg.svd(c)",
+    ),
+    *("T.unique(i)", "T.searchsorted(i, k)", "T.isin(k, i)", "c[i[0]]", "T.nn.functional.one_hot(i, 6)"),
+    *("T.nn.functional.pad(c[None], (1, 1), 'reflect')", "T.nn.functional.group_norm(c, 4)"),
+    *("T.nn.functional.unfold(c[None, None], 2)", "T.nn.functional.multi_margin_loss(rows, i)"),
+    *(
+        "T.linspace(0, 1, steps=5)",
+        "c.gather(dim=1, index=k)",
+        "T.flip(c, dims=[0])",
+        "c.masked_fill(c > 3, -T.inf)",
+    ),
+    *("T.einsum('ii->i', w)", "T.einsum('i,j->ij', v, u)", "T.einsum('ij,jk,kl->il', w, c, c)"),
+    *("T.tensordot(w, c, 1)", "T.kron(v, u)", "write(A.clone(), slice(1, 1), 0.0)"),
 )
 
 

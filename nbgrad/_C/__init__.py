@@ -1,9 +1,16 @@
 """PyTorch's path to what its libraries read of the compiled part: of the overriding of functions, and of how it was built."""
 
+from __future__ import annotations
+
+from importlib import import_module
 from typing import Any
 
 from nbgrad.core.overrides import NOBODY, disabled
+from nbgrad.core.signatures import functions
 from nbgrad.core.tensor import Tensor, storage_of
+from nbgrad.ops.linear.systems import LinAlgError as LinAlgError
+from nbgrad.ops.linear.systems import _LinAlgError as _LinAlgError
+from nbgrad.ops.make.generator import Generator as Generator
 from nbgrad.overrides import DisableTorchFunction as DisableTorchFunction
 from nbgrad.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from nbgrad.process import has_lapack as has_lapack
@@ -60,3 +67,86 @@ _jit_set_texpr_fuser_enabled = _jit_override_can_fuse_on_cpu
 def _get_privateuse1_backend_name() -> Any:
     """The name of a kind of device that a library has added: none has."""
     return "privateuseone"
+
+
+class DispatchKeySet:
+    """Kinds of computation (`DispatchKey`) together, for libraries that name them; nothing is chosen by them here.
+
+    >>> keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.Python)
+    >>> keys, keys.has(torch._C.DispatchKey.CUDA)
+    (DispatchKeySet(CPU, Python), False)
+    """
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, *keys: Any) -> None:
+        self._keys = frozenset(keys)
+
+    def _of(self, keys: frozenset[Any]) -> DispatchKeySet:
+        return DispatchKeySet(*keys)
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys | other._keys)
+
+    def __and__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys & other._keys)
+
+    def __sub__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys - other._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DispatchKeySet) and self._keys == other._keys
+
+    def __hash__(self) -> int:
+        return hash(self._keys)
+
+    def add(self, key: Any) -> DispatchKeySet:
+        """These and one more."""
+        return self._of(self._keys | {key})
+
+    def remove(self, key: Any) -> DispatchKeySet:
+        """These without one."""
+        return self._of(self._keys - {key})
+
+    def has(self, key: Any) -> bool:
+        """Whether it is among them."""
+        return key in self._keys
+
+    def __repr__(self) -> str:
+        return f"DispatchKeySet({', '.join(sorted(key.name for key in self._keys))})"
+
+
+class _ExcludeDispatchKeyGuard:
+    """A context in which kinds of computation would be passed over; none is asked for here.
+
+    >>> with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
+    ...     torch.ones(1) + 1
+    tensor([2.])
+    """
+
+    def __init__(self, keys: DispatchKeySet) -> None:
+        self.keys = keys
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+
+class _VariableFunctionsClass:
+    """PyTorch's functions of tensors by their names, which libraries look up here: those of `torch`.
+
+    >>> torch._C._VariableFunctions.add(torch.ones(1), 2)
+    tensor([3.])
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(__name__.partition(".")[0]), name, None) if name in dir(self) else None
+        if found is None:
+            raise AttributeError(f"type object '_VariableFunctions' has no attribute '{name}'")
+        return found
+
+    def __dir__(self) -> list[str]:
+        return functions("torch")
+
+
+_VariableFunctions = _VariableFunctionsClass()

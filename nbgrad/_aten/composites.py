@@ -790,6 +790,22 @@ def norm(
     return A.linalg_vector_norm.default(input, 2 if p in ("fro", None) else p, dims, keepdim)
 
 
+@composite("unique")
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    if dim is not None:
+        return OTHERWISE
+    asked = (True, return_inverse, return_counts)
+    found = A._unique2.default(input, sorted, return_inverse, return_counts)
+    kept = tuple([part for part, wanted in zip(found, asked) if wanted])
+    return kept if len(kept) > 1 else kept[0]
+
+
 @composite("nn.functional.one_hot")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
     if num_classes < 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import signature
 from sys import modules
 from typing import Any
 
@@ -16,6 +17,7 @@ from nbgrad.autograd import grad as _grad
 from nbgrad.autograd.grad_mode import enable_grad, no_grad
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import bool_, int64
+from nbgrad.names.absent import refuse
 from nbgrad.ops.windows import extremes
 from nbgrad.tape.modes import state
 
@@ -84,6 +86,9 @@ def _reshape_alias(self: Tensor, size: Any, stride: Any) -> Tensor:
 
 
 FUNCTIONS |= {
+    "_pin_memory": lambda self, device=None: self.pin_memory(device),
+    "_sparse_addmm": lambda *_, **__: refuse("torch.sparse.addmm"),
+    "_sparse_mm_reduce_impl": lambda *_, **__: refuse("torch.sparse.mm"),
     "alias": lambda self: self.view_as(self),
     "detach_copy": lambda self: self.detach().clone(),
     "lift": lambda self: self,
@@ -310,6 +315,13 @@ def native_group_norm_backward(
 def native_batch_norm(
     input: Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
 ) -> Any:
+    """What `F.batch_norm` gives, the mean of each channel, and 1 over the root of its variance plus `eps`; of these nothing unless in
+    `training`.
+
+    >>> y, mean, invstd = torch.native_batch_norm(torch.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)
+    >>> y.flatten(), mean, invstd
+    (tensor([-1.,  1.]), tensor([2.]), tensor([1.]))
+    """
     y = F.batch_norm(input, mean, var, weight, bias, training, momentum, eps)
     if not training:
         return y, input.new_empty(0), input.new_empty(0)
@@ -418,6 +430,20 @@ FUNCTIONS["cross_entropy_loss"] = _loss(
 )
 _nll = _loss("nll_loss", "weight", "reduction", "ignore_index")
 FUNCTIONS |= {"nll_loss": _nll, "nll_loss2d": _nll, "nll_loss_nd": _nll}
+
+
+def _mean(name: str) -> Callable[..., Any]:
+    """A loss of which `torch` gives each element where no reduction is named, and its operator the mean."""
+    function = getattr(_package(), name)
+    bind = signature(function).bind
+    return lambda *args, **named: function(**({"reduction": 1} | bind(*args, **named).arguments))
+
+
+for _name in (
+    *("binary_cross_entropy_with_logits", "cosine_embedding_loss", "hinge_embedding_loss"),
+    *("ctc_loss", "kl_div", "margin_ranking_loss", "triplet_margin_loss"),
+):
+    FUNCTIONS[_name] = _mean(_name)
 
 
 @own

@@ -12,6 +12,7 @@ from typing import Any
 from nbgrad.adjoints import ops
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
+    ONE,
     ZERO,
     Add,
     Apply,
@@ -19,6 +20,7 @@ from nbgrad.adjoints.ir import (
     Branch,
     Const,
     Expr,
+    Extent,
     Grow,
     Let,
     Load,
@@ -31,6 +33,7 @@ from nbgrad.adjoints.ir import (
     Store,
     View,
     blocks,
+    const,
     exprs,
     loads,
     names,
@@ -41,8 +44,11 @@ from nbgrad.adjoints.ir import (
     with_loads,
     writes,
 )
+from nbgrad.adjoints.places import Places
 
-POLICIES = ("auto", "store", "rerun")
+POLICIES = ("auto", "store", "rerun", "steps")
+Policy = str | tuple[str, int]  # ("steps", 100): copies each 100 turns; ("revolve", 100): 100 copies
+_TURNS = 1000  # between copies, of loops whose turns are not known before
 _READ_AGAIN = 12  # names that an expression may read to be computed again
 
 
@@ -192,13 +198,17 @@ def contributions(
 
 
 class Plan:
-    def __init__(self, p: Program, wrt: Sequence[str], policy: str = "auto") -> None:
-        self.p, self.policy = p, policy
+    def __init__(self, p: Program, wrt: Sequence[str], policy: Policy = "auto") -> None:
+        self.p = p
+        self.policy, self.every = (policy, 0) if isinstance(policy, str) else policy
         self.grown = {s.base for s in statements(p.body) if isinstance(s, Grow)}
         hoist_loads(p)
         self.active = Activity(p, wrt)
         self.locate()
+        self.places = Places(p)
         if policy != "store":
+            if self.policy in ("steps", "revolve"):
+                self.choose_steps(p.body)
             self.choose(p.body)
             self.choose_outer(p.body)
         p.body[:] = self.stabilised(p.body)
@@ -213,6 +223,7 @@ class Plan:
         self.count = 0
         self.inside: dict[int, list[Any]] = {}
         self.defined: dict[str, Expr] = {}
+        self.branched: set[int] = set()  # loops in branches
         self._locate(self.p.body, ())
 
     def _locate(self, block: Block, around: tuple[Loop, ...]) -> list[Any]:
@@ -233,13 +244,87 @@ class Plan:
             ]
             if isinstance(s, Loop):
                 self.inside[id(s)] = inner
+            if isinstance(s, Branch):
+                self.branched.update(id(q) for q in inner if isinstance(q, Loop))
             every += inner
         return every
 
     def within(self, loop: Loop) -> list[Any]:
         return self.inside[id(loop)]
 
+    def turns_of_all(self, loop: Loop) -> Expr | None:
+        """How many turns a loop has in all those of the loops around it, if parameters alone say so and no branch is on the way; where
+        one around it is run again, in one turn of that."""
+        around = [*loop.around, loop]
+        while any(q.rerun or q.steps for q in around[:-1]):
+            around = around[1:]
+        total: Expr = ONE
+        for q in around:
+            count = None if q.trips or q.steps or id(q) in self.branched else self.of_parameters(q.count)
+            if count is None or q.test is not None:
+                return None
+            clamped = isinstance(count, Apply) and count.op == "max" and count.args[1] == ZERO
+            if not clamped and any(isinstance(e, Apply) and e.op == "sub" for e in walk(count)):
+                count = Apply("max", (count, ZERO))  # where the loops around do not run at all
+            total = count if total == ONE else Apply("mul", (total, count))
+        return total
+
+    def of_parameters(self, e: Expr) -> Expr | None:
+        """An expression of integers by what is known before all else."""
+        if isinstance(e, Const) or (isinstance(e, Name) and e.name in self.p.params):
+            return e
+        if isinstance(e, Name):
+            known = self.defined.get(e.name)
+            return None if known is None else self.of_parameters(known)
+        if isinstance(e, Extent):
+            extents = self.p.arrays[e.base].extents
+            return e if extents is None else self.of_parameters(extents[e.axis])
+        if not isinstance(e, Apply) or e.op not in ("add", "sub", "mul", "max", "min"):
+            return None
+        parts = [self.of_parameters(a) for a in e.args]
+        return None if None in parts else Apply(e.op, tuple(a for a in parts if a is not None))
+
     # ------------------------------------------------ which loops run again
+
+    def choose_steps(self, block: Block) -> None:
+        """The outermost loops that carry more than sums from turn to turn: time steps."""
+        for s in block:
+            if isinstance(s, Branch):
+                self.choose_steps(s.then)
+                self.choose_steps(s.other)
+            elif isinstance(s, Loop) and self.carries(s) and self.runs_alike(s):
+                s.steps = str(self.every)
+                if s.trips and (self.policy == "revolve" or not self.every):
+                    s.steps = str(_TURNS)
+                elif self.policy == "revolve":
+                    s.steps, s.room = "1", self.every
+
+    def carries(self, loop: Loop) -> bool:
+        inner = self.within(loop)
+        anew = self.written_first(loop)
+        made = {s.base for s in inner if isinstance(s, Make)} | anew
+        read = {b for s in inner for b in reads(s)}
+        written = {str(writes(s)) for s in inner if writes(s)}
+        shown = {r.base for r in self.p.results if isinstance(r, View)} | set(self.p.params)
+        loop.states = sorted(written - {s.base for s in inner if isinstance(s, Make)} - (anew - shown))
+        if (
+            written & read & self.active.arrays
+        ) - made:  # without loops inside, a turn saves less than a copy takes
+            return any(isinstance(s, Loop) for s in inner)
+        if written - {s.base for s in inner if isinstance(s, Make)} and not any(
+            isinstance(s, Loop) for s in inner
+        ):
+            return False
+        active = self.active.names
+        return any(n in active and not only_added(loop, n, last) for n, _, last in loop.carried)
+
+    def runs_alike(self, loop: Loop) -> bool:
+        """Does a turn that is run again find all as it was, once what it writes is?"""
+        inner = self.within(loop)
+        if any(isinstance(s, Grow) for s in inner):
+            return False
+        read = {b for s in inner for b in reads(s)} - {writes(s) for s in inner}
+        return not any(w.seq > loop.seq and w not in inner for b in read for w in self.writers.get(b, ()))
 
     def choose(self, block: Block) -> bool:
         """The innermost loops that have arrays of their own; was one found?"""
@@ -248,9 +333,13 @@ class Plan:
             if isinstance(s, Branch):
                 found = self.choose(s.then) | self.choose(s.other) | found
             elif isinstance(s, Loop):
-                if self.choose(s.body):
+                if s.parallel and not s.steps and self.worth(s) and self.may_rerun(s):
+                    s.rerun = found = True  # what its inner loops save is a turn's own
+                elif self.choose(s.body):
                     found = True
-                elif self.worth(s) and self.may_rerun(s) and s.private:
+                elif s.steps:
+                    continue
+                elif self.worth(s) and self.may_rerun(s) and s.private and not self.saves_little(s):
                     s.rerun = found = True
         return found
 
@@ -261,13 +350,35 @@ class Plan:
                 self.choose_outer(s.then)
                 self.choose_outer(s.other)
             elif isinstance(s, Loop) and not s.rerun:
-                if any(isinstance(q, Loop) and q.rerun for q in self.within(s)):
+                if s.steps or any(isinstance(q, Loop) and q.rerun for q in self.within(s)):
                     self.choose_outer(s.body)
                 elif self.worth(s) and self.may_rerun(s):
-                    s.rerun = True
+                    s.rerun = not self.saves_little(s)
 
     def worth(self, loop: Loop) -> bool:
         return self.policy == "rerun" or any(isinstance(q, Loop) for q in self.within(loop))
+
+    def saves_little(self, loop: Loop) -> bool:
+        """Would its innermost loops save nothing, so that to save costs less than to run it again?"""
+        every = [loop, *self.within(loop)]
+        if self.policy == "rerun" or loop.parallel or any(isinstance(s, Loop) and s.trips for s in every):
+            return False
+        for s in every:
+            if isinstance(s, Let):
+                s.kept = not self.all_stable(s.value, s)
+        self.plan_stored(loop)
+        for q in every:
+            if not isinstance(q, Loop) or any(isinstance(s, Loop) for s in self.within(q)):
+                continue
+            if q.saved or any(self.changes(s) for s in self.within(q)):
+                return False
+        return True
+
+    def changes(self, s: Any) -> bool:
+        """Do partial derivatives read what may have changed?"""
+        if not isinstance(s, Let | Store | Add) or not self.has_adjoint(s):
+            return False
+        return not all(self.stable(load.base, s, load) for load in self.read_by_partials(s.value))
 
     def may_rerun(self, loop: Loop) -> bool:
         """Does nothing but scalars go from one turn to the next, and is what it reads as it was?"""
@@ -299,15 +410,21 @@ class Plan:
 
     def written_first(self, loop: Loop) -> set[str]:
         """Arrays each of whose elements is written at the head of a turn, before any is read: by a loop over all of them that stores at its
-        counter, or by a product."""
+        counter, the first ones perhaps one by one before it, or by a product."""
         touched: set[str] = set()
         done: set[str] = set()
+        ahead: dict[str, int] = {}  # how many of the first elements were written one by one
         for s in loop.body:
             inside = [
                 s,
                 *(self.within(s) if isinstance(s, Loop) else [q for b in blocks(s) for q in statements(b)]),
             ]
-            if isinstance(s, Loop) and s.test is None and not s.trips and s.straight:
+            if isinstance(s, Store) and s.index == (const(ahead.get(s.base, 0)),):
+                touched |= reads(s) - done
+                if s.base not in touched:
+                    ahead[s.base] = ahead.get(s.base, 0) + 1
+                    continue
+            if isinstance(s, Loop) and s.test is None and not s.trips and s.step == 1:
                 for q in s.body:
                     if isinstance(q, Branch | Loop):
                         break
@@ -315,13 +432,31 @@ class Plan:
                     if isinstance(q, Store) and q.index == (Name(s.var),) and q.base not in touched:
                         extents = self.p.arrays[q.base].extents
                         alone = not any(writes(z) == q.base for z in inside if z is not q)
-                        if extents is not None and self.same(extents[0], s.count) and alone:
+                        if extents is not None and self.covers(s, extents[0], ahead.get(q.base, 0)) and alone:
                             done.add(q.base)
             if isinstance(s, Product) and s.base not in touched and s.base not in (s.left.base, s.right.base):
                 done.add(s.base)
             for q in inside:
                 touched |= {b for b in (*reads(q), writes(q)) if b is not None and b not in done}
         return done
+
+    def covers(self, s: Loop, extent: Expr, ahead: int) -> bool:
+        """Does a loop reach all elements but those that were written before it?"""
+        if s.straight:
+            return self.same(extent, s.count)
+        first, count = s.start, s.count
+        if isinstance(count, Name):
+            count = self.defined.get(count.name, count)
+        if isinstance(count, Apply) and count.op == "max" and count.args[1] == ZERO:
+            count = count.args[0]
+        if not (isinstance(first, Const) and isinstance(first.value, int) and 0 <= first.value <= ahead):
+            return False
+        return (
+            isinstance(count, Apply)
+            and count.op == "sub"
+            and count.args[1] == first
+            and self.same(count.args[0], extent)
+        )
 
     def same(self, a: Expr, b: Expr) -> bool:
         def root(e: Expr) -> Expr:
@@ -338,7 +473,7 @@ class Plan:
 
     # ------------------------------------------------ loads that may change
 
-    def stable(self, base: str, s: Any) -> bool:
+    def stable(self, base: str, s: Any, load: Load | None = None) -> bool:
         """Does what is loaded at `s` stay there until the reverse sweep comes by?"""
         cut = 0
         for k, loop in enumerate(s.around):
@@ -347,14 +482,13 @@ class Plan:
         for w in self.writers.get(base, ()):
             if cut and not (len(w.around) >= cut and w.around[cut - 1] is s.around[cut - 1]):
                 continue
-            if w.seq >= s.seq:
-                return False
-            if len(w.around) > cut and len(s.around) > cut and w.around[cut] is s.around[cut]:
+            meets = len(w.around) > cut and len(s.around) > cut and w.around[cut] is s.around[cut]
+            if (w.seq >= s.seq or meets) and not (load and self.places.apart(load, s, w, cut)):
                 return False
         return True
 
     def all_stable(self, e: Expr, s: Any) -> bool:
-        return all(self.stable(load.base, s) for load in loads(e))
+        return all(self.stable(load.base, s, load) for load in loads(e))
 
     def stabilised(self, block: Block) -> Block:
         """Loads that may change become names that are saved."""
@@ -376,14 +510,14 @@ class Plan:
     def named_loads(self, s: Any) -> list[Let]:
         if isinstance(s, Let):
             direct = isinstance(s.value, Load)
-            if direct or self.p.kinds[s.name] != "float":
+            if direct or self.p.kinds[s.name] != "float" or not self.has_adjoint(s):
                 s.kept = not self.all_stable(s.value, s)
                 return []
         needed = self.read_by_partials(s.value)
         made: dict[Load, Let] = {}
 
         def named(load: Load) -> Expr:
-            if load not in needed or self.stable(load.base, s):
+            if load not in needed or self.stable(load.base, s, load):
                 return load
             if load not in made:
                 name = self.p.fresh("t")
@@ -516,28 +650,52 @@ class Plan:
         heads = {n for n, _, _ in loop.carried}
         loop.saved, loop.again = [], set()
         outer: set[str] = set()
+        tests: set[str] = set()
         todo, seen = list(self.needs(loop.body, set())), set[str]()
-        while todo:
-            name = todo.pop()
+        while todo or tests:
+            name = todo.pop() if todo else min(tests)
             if name in seen:
                 continue
+            if name in lets and self.p.kinds[name] == "bool":
+                if name not in tests:
+                    tests.add(name)  # what it compares may yet be saved for others
+                    continue
+                tests.remove(name)
+                saved_for_it = self.afresh(name, lets, heads) - set(loop.saved)
+            else:
+                saved_for_it = set()
             seen.add(name)
             if loop.var and name == loop.var:
                 todo += names(loop.start)
-            elif name in heads:
-                loop.saved.append(name)
-            elif name not in lets:
+            elif name not in heads and name not in lets:
                 outer.add(name)
+            elif name in lets and self.again(lets[name]) and not saved_for_it:
+                loop.again.add(name)
+                todo += names(lets[name].value)
             else:
-                s = lets[name]
-                again = isinstance(s, Let) and not s.kept and self.cheap(s.value)
-                if again and len(names(s.value)) < _READ_AGAIN:
-                    loop.again.add(name)
-                    todo += names(s.value)
-                else:
-                    loop.saved.append(name)
+                loop.saved.append(name)
         loop.saved.sort()
         return outer | self.to_run(loop)
+
+    def again(self, s: Any) -> bool:
+        """Is what a statement sets computed again, not saved?"""
+        plain = isinstance(s, Let) and not s.kept and self.cheap(s.value)
+        return plain and len(names(s.value)) < _READ_AGAIN
+
+    def afresh(self, name: str, lets: dict[str, Any], heads: set[str]) -> set[str]:
+        """The names that would be saved for this one to be computed again."""
+        found: set[str] = set()
+        todo, seen = [name], set[str]()
+        while todo:
+            n = todo.pop()
+            if n in seen:
+                continue
+            seen.add(n)
+            if n in heads or (n in lets and not self.again(lets[n])):
+                found.add(n)
+            elif n in lets:
+                todo += names(lets[n].value)
+        return found
 
     def to_run(self, loop: Loop) -> set[str]:
         return ({loop.trips} if loop.trips else names(loop.count)) | (
@@ -627,13 +785,14 @@ class Plan:
         arrays = self.active.arrays
         read: set[str] = set()
         written: set[str] = set()
+        private = {s.base for s in inner if isinstance(s, Make)}
         for s in inner:
             read |= reads(s) & arrays
-            if isinstance(s, Store) and s.base in arrays and Name(loop.var) not in s.index:
+            outside = isinstance(s, Store) and s.base in arrays and s.base not in private
+            if outside and Name(loop.var) not in s.index:
                 return False
             if isinstance(s, Store | Add) and s.base in arrays:
                 written.add(s.base)
-        private = {s.base for s in inner if isinstance(s, Make)}
         if any(isinstance(s, Product) and s.base in arrays and s.base not in private for s in inner):
             return False
         both = (read & written) - private
@@ -650,65 +809,65 @@ class Plan:
                 return False
         if any(len(axes) != 1 or axes == {()} for axes in at.values()):
             return False
-        return all(
-            n not in self.active.names or self.only_added(loop, n, last) for n, _, last in loop.carried
-        )
+        return all(n not in self.active.names or only_added(loop, n, last) for n, _, last in loop.carried)
 
-    def only_added(self, loop: Loop, head: str, last: Expr) -> bool:
-        """Is the carried value a sum, which nothing but the sum reads?"""
-        return last == Name(head) or self.sum_of(loop.body, head, last) is not None
 
-    def sum_of(self, block: Block, first: str, last: Expr) -> set[str] | None:
-        """The names on the way from one to the other, if each is the one before and something added, and nothing else reads them."""
-        at, by = first, None
-        way = {first}
-        for _ in range(len(block) + 1):
-            readers = [
-                s
-                for s in block
-                if s is not by and any(at in names(e) for q in self.flat(s) for e in exprs(q))
-            ]
-            if last == Name(at):
-                return None if readers else way
-            if len(readers) != 1:
-                return None
-            s = readers[0]
-            found = self.sum_through(s, at)
-            if found is None:
-                return None
-            at, more = found
-            by = None if isinstance(s, Let) else s
-            way |= more | {at}
-        return None
+def only_added(loop: Loop, head: str, last: Expr) -> bool:
+    """Is the carried value a sum, which nothing but the sum reads?"""
+    return last == Name(head) or _sum_of(loop.body, head, last) is not None
 
-    def sum_through(self, s: Any, at: str) -> tuple[str, set[str]] | None:
-        """What a statement makes of a sum, and the names inside of it."""
-        if isinstance(s, Let):
-            return (s.name, set()) if _adds_to(s.value, at) else None
-        if isinstance(s, Loop):
-            hits = [(n, last) for n, first, last in s.carried if first == Name(at)]
-            if len(hits) != 1 or sum(at in names(e) for q in self.flat(s) for e in exprs(q)) != 1:
-                return None
-            name, last = hits[0]
-            inside = {name} if last == Name(name) else self.sum_of(s.body, name, last)
-            if inside is None or any(n in names(e) for n in inside for e in exprs(s) if e != last):
-                return None
-            return name, inside
-        if isinstance(s, Branch):
-            ways = []
-            for name, a, b in s.merged:
-                then, other = self.sum_of(s.then, at, a), self.sum_of(s.other, at, b)
-                if then is not None and other is not None:
-                    ways.append((name, then | other))
-            if len(ways) != 1 or at in names(s.test):
-                return None
-            name, inside = ways[0]
-            others = {x for n, a, b in s.merged if n != name for e in (a, b) for x in names(e)}
-            return None if inside & others else (name, inside)
-        return None
 
-    def flat(self, s: Any) -> list[Any]:
-        return [s, *(q for b in blocks(s) for q in statements(b))]
+def _sum_of(block: Block, first: str, last: Expr) -> set[str] | None:
+    """The names on the way from one to the other, if each is the one before and something added, and nothing else reads them."""
+    at, by = first, None
+    way = {first}
+    for _ in range(len(block) + 1):
+        readers = [
+            s for s in block if s is not by and any(at in names(e) for q in _flat(s) for e in exprs(q))
+        ]
+        if last == Name(at):
+            return None if readers else way
+        if len(readers) != 1:
+            return None
+        s = readers[0]
+        found = _sum_through(s, at)
+        if found is None:
+            return None
+        at, more = found
+        by = None if isinstance(s, Let) else s
+        way |= more | {at}
+    return None
+
+
+def _sum_through(s: Any, at: str) -> tuple[str, set[str]] | None:
+    """What a statement makes of a sum, and the names inside of it."""
+    if isinstance(s, Let):
+        return (s.name, set()) if _adds_to(s.value, at) else None
+    if isinstance(s, Loop):
+        hits = [(n, last) for n, first, last in s.carried if first == Name(at)]
+        if len(hits) != 1 or sum(at in names(e) for q in _flat(s) for e in exprs(q)) != 1:
+            return None
+        name, last = hits[0]
+        inside = {name} if last == Name(name) else _sum_of(s.body, name, last)
+        if inside is None or any(n in names(e) for n in inside for e in exprs(s) if e != last):
+            return None
+        return name, inside
+    if isinstance(s, Branch):
+        ways = []
+        for name, a, b in s.merged:
+            then, other = _sum_of(s.then, at, a), _sum_of(s.other, at, b)
+            if then is not None and other is not None:
+                ways.append((name, then | other))
+        if len(ways) != 1 or at in names(s.test):
+            return None
+        name, inside = ways[0]
+        others = {x for n, a, b in s.merged if n != name for e in (a, b) for x in names(e)}
+        return None if inside & others else (name, inside)
+    return None
+
+
+def _flat(s: Any) -> list[Any]:
+    return [s, *(q for b in blocks(s) for q in statements(b))]
 
 
 def _adds_to(e: Expr, name: str) -> bool:

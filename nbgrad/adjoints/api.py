@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints.analyse import POLICIES
+from nbgrad.adjoints import methods, quick
+from nbgrad.adjoints.analyse import POLICIES, Policy
+from nbgrad.adjoints.held import Held, Memory
 from nbgrad.adjoints.ir import Expr, Program, Refused, statements, writes
-from nbgrad.adjoints.lower import ArrayOf, Kind, Known, Scalar, TupleOf, lower
+from nbgrad.adjoints.lower import ArrayOf, Kind, Known, PartialOf, Scalar, TupleOf, lower
 from nbgrad.adjoints.ops import kind
 from nbgrad.adjoints.reverse import Adjoint
+from nbgrad.adjoints.room import Seen
 from nbgrad.adjoints.tangent import Tangent, primal
+from nbgrad.adjoints.text import Text
 from nbgrad.base.tables import Table
 from nbgrad.expr.making import LOCK
 from nbgrad.kernels import functions
 
 _KINDS = 256  # of arguments, of one function
+FLOATS = ""  # before names: gradients are wanted of those that are floats
 
 
 @dataclass(eq=False)
@@ -33,13 +39,15 @@ class Made:
     """A text, its function as Python runs it and as Numba compiles it, and what its arguments and results are."""
 
     name: str
-    text: str
+    text: Text
     program: Program
     helpers: dict[str, Any]
     bars: list[str]  # parameters that are arrays with a bar or a tangent, in their order
     wrt: list[str]
     written: list[str]
+    asked: list[int]  # where what was asked for, in that order, stands in `wrt`
     again: Differentiable | None = None
+    each: dict[Any, Differentiable] = field(default_factory=dict)  # loops around it
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
@@ -47,7 +55,13 @@ class Made:
 
     @functools.cached_property
     def compiled(self) -> Any:
-        return functions.compiled(self.plain, self.helpers)
+        if self.text.dealt:
+            from nbgrad.adjoints.parallel import cut
+
+            pieces = cut(self.name, self.text, self.helpers)
+            if pieces is not None:
+                return pieces
+        return quick.compiled(self.name, self.text, self.text.known, self.helpers, self.program.name)
 
     def __call__(self, *args: Any) -> Any:
         return self.compiled(*args)
@@ -56,7 +70,7 @@ class Made:
 def plain_function(f: Any) -> Any:
     """The plain function behind what a program calls, or None if it is none of the user's."""
     if isinstance(f, Differentiable):
-        return f.function
+        return f.function if f.partial is None and f.owner is None else None
     inner = getattr(f, "py_func", None)
     if isinstance(inner, types.FunctionType):
         return inner
@@ -71,36 +85,107 @@ class Differentiable:
     def __init__(
         self,
         function: Callable[..., Any],
-        policy: str = "auto",
+        policy: Policy = "auto",
         wrt: Sequence[str] | None = None,
         wraparound: bool = True,
     ) -> None:
-        if policy not in POLICIES:
-            raise ValueError(f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
-        plain = plain_function(function)
+        counted = isinstance(policy, tuple) and len(policy) == 2 and policy[0] in ("steps", "revolve")
+        if not (counted and isinstance(policy[1], int) and policy[1] > 0) and policy not in POLICIES:
+            raise ValueError(
+                f"policy must be one of {', '.join(map(repr, POLICIES))}, or ('steps', turns), or "
+                f"('revolve', copies), not {policy!r}"
+            )
+        # What gives some of the arguments: a partial, whose own are looked at anew at each call, and the object of a method.
+        self.partial: functools.partial[Any] | None = (
+            function if isinstance(function, functools.partial) else None
+        )
+        self.owner: Any = None
+        of = function.func if isinstance(function, functools.partial) else function
+        if isinstance(of, Differentiable) and of.partial is None:
+            of, self.owner = of.function, of.owner
+        elif isinstance(of, types.MethodType):
+            of, self.owner = methods.of_attributes(plain_function(of.__func__)), of.__self__
+        plain = plain_function(of)
         if plain is None:
             raise TypeError(f"differentiable() takes a plain function or one of Numba's, not {function!r}")
         self.function: Any = plain
+        self._bindable: Differentiable | None = None  # what is taken from an object, without the object
         self.policy, self.wraparound = policy, wraparound
+        self._seen: Seen = {}
+        self._twins: list[
+            tuple[int, int]
+        ] = []  # of what was derived: where an array stands, and its bar or tangent
         self.signature = inspect.signature(self.function)
         self.names = list(self.signature.parameters)
         self.wrt = None if wrt is None else self._known_names(wrt)
         self._made: Table[Any, Any] = Table(f"adjoints.api.{self.function.__name__}", _KINDS)
+        self._quick: Table[Any, Made] = Table(f"adjoints.api.{self.function.__name__}.quick", _KINDS)
         functools.update_wrapper(self, self.function)
+        if self._gives_some:
+            open_now = [p for p in self.signature.parameters.values() if p.name not in self._given_names()]
+            self.__signature__ = self.signature.replace(parameters=open_now)
 
     def __repr__(self) -> str:
         return f"<differentiable {self.function.__name__}{self.signature}>"
 
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        """In a class it is a method: attributes that it reads of the object are arguments which the object gives."""
+        if owner is None:
+            return self
+        if self._bindable is None:
+            if self._gives_some:
+                return self
+            made = type(self)(methods.of_attributes(self.function), self.policy, wraparound=self.wraparound)
+            made.wrt = None if self.wrt is None else made._known_names(self.wrt)
+            self._bindable = made
+        bound = object.__new__(type(self))
+        bound.__dict__.update(self._bindable.__dict__, owner=owner)
+        return bound
+
     # ------------------------------------------------ arguments
+
+    @property
+    def _gives_some(self) -> bool:
+        """Are there arguments that a call is not given?"""
+        return self.partial is not None or self.owner is not None
+
+    def _given_first(self) -> tuple[Any, ...]:
+        """The arguments that stand before those of a call."""
+        own: tuple[Any, ...] = ()
+        if self.owner is not None:
+            own = tuple([methods.attribute(self.function, self.owner, n) for n in self.function.attributes])
+        return own if self.partial is None else (*own, *self.partial.args)
+
+    def _given_names(self) -> set[str]:
+        first = len(self.function.attributes) if self.owner is not None else 0
+        if self.partial is None:
+            return {*self.names[:first]}
+        return {*self.names[: first + len(self.partial.args)], *self.partial.keywords}
+
+    def as_partial(self) -> functools.partial[Any] | None:
+        """The function with those of its arguments that it has already, if it has any."""
+        if not self._gives_some:
+            return None
+        return functools.partial(
+            self.function, *self._given_first(), **(self.partial.keywords if self.partial else {})
+        )
 
     def _known_names(self, wrt: Sequence[str] | str) -> tuple[str, ...]:
         found = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        own = getattr(self.function, "attributes", {})
+        found = tuple([own.get(name, name) for name in found])
         for name in found:
-            if name not in self.names:
+            whose, dot, _ = name.partition(".")  # of a method, before it is taken from an object
+            if name not in self.names and not (dot and whose in self.names[:1]):
                 raise ValueError(f"{self.function.__name__}() has no parameter {name!r}")
         return found
 
     def _bound(self, args: Sequence[Any], named: dict[str, Any] | None = None) -> list[Any]:
+        if self._gives_some:
+            args = (*self._given_first(), *args)
+            named = {**self.partial.keywords, **(named or {})} if self.partial is not None else named
+        if not named and len(args) == len(self.names):
+            return list(args)
         bound = self.signature.bind(*args, **(named or {}))
         bound.apply_defaults()
         return [bound.arguments[name] for name in self.names]
@@ -113,28 +198,62 @@ class Differentiable:
         for a in args:
             if isinstance(a, tuple):
                 found += self._flat(a)
+            elif (inner := partial_of(a)) is not None:
+                found += self._flat((*inner.args, *inner.keywords.values()))
             elif not (a is None or isinstance(a, str) or callable(a)):
                 found.append(a)
         return found
 
     def _lowered(self, kinds: Sequence[Kind]) -> Program:
-        return lower(self.function, kinds, plain_function)
+        return lower(self.function, kinds, plain_function, self._seen)
+
+    def _own_names(self, program: Program, kinds: Sequence[Kind]) -> dict[str, str]:
+        """What the parts of parameters are called in the program, where `u`, for one, is a function."""
+        given = [n for name, k in zip(self.names, kinds) for n in flat_names(name, k)]
+        return dict(zip(given, program.params))
 
     def _wanted(self, program: Program, kinds: Sequence[Kind], wrt: Sequence[str] | None) -> list[str]:
-        """The flat parameters that gradients are wanted of."""
-        floats = program.float_params()
-        if wrt is None:
-            return floats
-        found = []
-        for name in wrt:
-            flat = [name] if name in program.params else flat_names(name, kinds[self.names.index(name)])
-            mine = [p for p in flat if p in floats]
-            if not mine:
-                raise TypeError(
-                    f"{self.function.__name__}(): {name} is no float, so there is no gradient of it"
-                )
-            found += mine
+        """The flat parameters that gradients are wanted of: those that a call gives, where none are named."""
+        floats, own = program.float_params(), self._own_names(program, kinds)
+        if wrt is None or wrt[:1] == (FLOATS,):
+            of = zip(self.names, kinds)
+            away = {
+                own[p]
+                for n, k in of
+                for p in (flat_names(n, k) if wrt is not None and n not in wrt else names_given(n, k))
+            }
+            return [p for p in floats if p not in away]
+        found = [p for name in wrt for p in self._parts(program, kinds, name)]
         return [p for p in program.params if p in found]
+
+    def _parts(self, program: Program, kinds: Sequence[Kind], name: str) -> list[str]:
+        """The flat parameters of floats that one parameter is, a tuple each of its own."""
+        floats, own = program.float_params(), self._own_names(program, kinds)
+        flat = flat_names(name, kinds[self.names.index(name)]) if name in self.names else [name]
+        found = [p for p in (own.get(n, n) for n in flat) if p in floats]
+        if not found:
+            raise TypeError(f"{self.function.__name__}(): {name} is no float, so there is no gradient of it")
+        return found
+
+    def _asked_order(
+        self, program: Program, kinds: Sequence[Kind], wrt: Sequence[str] | None, wanted: list[str]
+    ) -> list[int]:
+        if wrt is None or wrt[:1] == (FLOATS,):
+            return [*range(len(wanted))]
+        return [wanted.index(p) for name in wrt for p in self._parts(program, kinds, name)]
+
+    def _made_for(
+        self, what: str, given: Sequence[Any], wrt: tuple[str, ...] | None
+    ) -> tuple[Made, Sequence[Any]]:
+        """What is made for these arguments, and they, tuples taken apart."""
+        key = what, wrt, *map(_shown, given)
+        found = self._quick.get(key)
+        if found is not None:
+            return found, given
+        found = self._make(what, self._kinds(given), wrt)
+        if None not in key[2:]:
+            self._quick.keep(key, found)
+        return found, self._flat(given)
 
     def _make(self, what: str, kinds: tuple[Kind, ...], wrt: tuple[str, ...] | None) -> Made:
         key = what, kinds, wrt
@@ -151,25 +270,48 @@ class Differentiable:
         wanted = self._wanted(p, kinds, wrt)
         written = [n for n in p.params if n in {writes(s) for s in statements(p.body)}]
         bars: list[str] = []
+        floats: Iterable[str] = ()
         if what == "primal":
             name, text = p.name, primal(p, self.wraparound)
         elif what == "tangent":
             tangent = Tangent(p, wanted, self.wraparound)
             name, text = f"{p.name}_tangent", tangent.source()
             bars = tangent.params()
+        elif what == "memory":
+            held = Held(p, wanted, self.policy, self.wraparound)
+            name, text = f"{p.name}_memory", held.source()
+            bars = held.array_bars()
         else:
             adjoint = Adjoint(p, wanted, self.policy, self.wraparound)
             name, text = f"{p.name}_adjoint", adjoint.source()
             bars = adjoint.array_bars()
-        return Made(name, text, p, p.constants, bars, wanted, written)
+            floats = adjoint.bars.values()
+        if what != "memory":
+            text.known = quick.known(p, floats, text)
+        order = self._asked_order(p, kinds, wrt, wanted)
+        return Made(name, text, p, p.constants, bars, wanted, written, order)
 
     def _check_apart(self, made: Made, args: Sequence[Any]) -> None:
-        """An array that is written is no part of another."""
+        """An array that is written is no part of another, nor twice the same number; a bar lies as what it is of."""
+        for of, bar in self._twins:
+            a, g = args[of], args[bar]
+            if np.shape(a) != np.shape(g):
+                raise ValueError(
+                    f"{self.names[bar]} has shape {np.shape(g)}, and {self.names[of]} {np.shape(a)}"
+                )
+            if isinstance(g, np.ndarray) and g.dtype.kind != "f":
+                raise TypeError(f"{self.names[bar]} is an array of {g.dtype}; float32 and float64 are taken")
         if not made.written:
             return
         arrays = [(n, a) for n, a in zip(made.program.params, args) if isinstance(a, np.ndarray)]
         for name in made.written:
             mine = next(a for n, a in arrays if n == name)
+            if not mine.flags.writeable:
+                raise ValueError(f"{self.function.__name__}(): {name} is written and read-only")
+            if _laps(mine):
+                raise ValueError(
+                    f"{self.function.__name__}(): {name} is written and has elements that share memory (pass a copy)"
+                )
             for other, a in arrays:
                 if other != name and np.may_share_memory(mine, a):
                     raise ValueError(
@@ -179,25 +321,25 @@ class Differentiable:
     # ------------------------------------------------ calls
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        given = self._bound(args, named)
-        flat = self._flat(given)
-        made = self._make("primal", self._kinds(given), None)
+        return self._value(self._bound(args, named))
+
+    def _value(self, given: Sequence[Any]) -> Any:
+        made, flat = self._made_for("primal", given, None)
         self._check_apart(made, flat)
-        return made(*flat)
+        return made.compiled(*flat)
 
     def value_and_grad(
         self, *args: Any, wrt: Sequence[str] | str | None = None, argnums: Any = None, **named: Any
     ) -> tuple[Any, Any]:
         """The value, which must be one float, and its gradients."""
-        asked = self._asked(wrt, argnums)
         given = self._bound(args, named)
-        made = self._make("adjoint", self._kinds(given), asked)
+        made, flat = self._made_for("adjoint", given, self._asked(wrt, argnums))
         if not _is_float(made.program):
             raise TypeError(
                 f"{self.function.__name__}() gives no single float, so it has no gradient (use vjp, with a seed for each result)"
             )
-        values, grads = self._swept(made, given, [1.0])
-        return values[0], self._shaped(grads, wrt, argnums)
+        values, grads = self._swept(made, flat, [1.0])
+        return values[0], self._shaped(made, grads, wrt, argnums)
 
     def grad(
         self, *args: Any, wrt: Sequence[str] | str | None = None, argnums: Any = None, **named: Any
@@ -215,32 +357,80 @@ class Differentiable:
     ) -> tuple[Any, Any]:
         """The results, and the gradients of their products with `seeds`: one for each result, then one for each array of floats that the
         function writes."""
-        asked = self._asked(wrt, argnums)
         given = self._bound(args, named)
-        made = self._make("adjoint", self._kinds(given), asked)
+        made, flat = self._made_for("adjoint", given, self._asked(wrt, argnums))
         listed = list(seeds) if isinstance(seeds, tuple | list) else [seeds]
-        values, grads = self._swept(made, given, listed)
+        self._check_seeds(given, listed)
+        values, grads = self._swept(made, flat, listed)
         shown = values[0] if made.program.single and values else tuple(values) if values else None
-        return shown, self._shaped(grads, wrt, argnums)
+        return shown, self._shaped(made, grads, wrt, argnums)
+
+    def _check_seeds(self, given: Sequence[Any], seeds: Sequence[Any]) -> None:
+        """What a seed that is an array is of is known from the value alone, and the adjoint reads all of it."""
+        if not any(np.ndim(s) for s in seeds):
+            return
+        for k, (r, s) in enumerate(zip(_listed(self._value([_copied(a) for a in given])), seeds)):
+            if np.ndim(s) and np.shape(s) != np.shape(r):
+                raise ValueError(
+                    f"the seed of result {k} has shape {np.shape(s)}, and the result {np.shape(r)}"
+                )
 
     def jvp(self, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """The results and their derivative along `tangents`, one for each argument, None for those that stay."""
+        """The results and their derivative along `tangents`, one for each argument, None for those that stay; then those of the arrays of
+        floats that the function writes."""
         given = self._bound(args)
-        if len(tangents) != len(given):
-            raise TypeError(f"{len(given)} arguments and {len(tangents)} tangents")
+        tangents = self._aligned(args, tangents)
         asked = tuple(n for n, t in zip(self.names, tangents) if t is not None)
         made = self._make("tangent", self._kinds(given), asked)
         flat = self._flat(given)
-        moving = {
-            p: part
-            for n, a, t in zip(self.names, given, tangents)
-            if t is not None
-            for p, part in zip(flat_names(n, kind_of(a, n)), self._flat([t]))
-        }
-        values, moved, _ = self._moved(made, flat, moving)
+        values, moved, arrays = self._moved(made, flat, self._moving(made.program, given, tangents))
+        moved += [arrays[n] for n in made.written if n in arrays]
         if made.program.single and values:
-            return values[0], moved[0]
+            return values[0], moved[0] if len(moved) == 1 else tuple(moved)
         return tuple(values), tuple(moved)
+
+    def _aligned(self, args: Sequence[Any], vectors: Sequence[Any]) -> Sequence[Any]:
+        """One for each parameter, where some arguments are given before the call or have defaults."""
+        if len(vectors) != len(args) and (self._gives_some or len(vectors) != len(self.names)):
+            raise TypeError(f"{len(args)} arguments and {len(vectors)} tangents")
+        of = dict(zip(self._positional(), vectors))
+        return [of.get(n) for n in self.names]
+
+    def _moving(self, program: Program, given: Sequence[Any], tangents: Sequence[Any]) -> dict[str, Any]:
+        """The tangents by the flat parameters that they are of; what has none stays."""
+        own = self._own_names(program, self._kinds(given))
+        found: dict[str, Any] = {}
+
+        def part(name: str, a: Any, t: Any) -> None:
+            if t is None:
+                return
+            inner = (
+                a
+                if isinstance(a, tuple)
+                else (held := partial_of(a)) and (*held.args, *held.keywords.values())
+            )
+            if not inner:
+                if name in own:
+                    found[own[name]] = t
+                return
+            of = partial_of(t)
+            parts = t if of is None else (*of.args, *of.keywords.values())
+            if not isinstance(parts, tuple) or len(parts) != len(inner):
+                raise TypeError(f"{name} has {len(inner)} parts, and its tangent is {t!r}")
+            kind = kind_of(a, name)
+            assert isinstance(kind, PartialOf | TupleOf)  # as it has parts
+            labels = kind.labels if isinstance(kind, PartialOf) else kind.fields or range(len(inner))
+            for label, x, y in zip(labels, inner, parts):
+                part(f"{name}_{label}", x, y)
+
+        for name, a, t in zip(self.names, given, tangents):
+            part(name, a, t)
+        return found
+
+    def _positional(self) -> list[str]:
+        """The parameters that a call gives by position."""
+        given = self._given_names() if self._gives_some else ()
+        return [n for n in self.names if n not in given]
 
     def _moved(
         self, made: Made, flat: Sequence[Any], moving: Mapping[str, Any]
@@ -251,11 +441,12 @@ class Differentiable:
         given: list[Any] = []
         for name, a in zip(made.program.params, flat):
             if name in made.bars:
-                t = _like(moving[name], a, f"the tangent of {name}") if name in moving else np.zeros_like(a)
+                still = np.zeros_like(a) if isinstance(a, np.ndarray) else 0.0
+                t = _like(moving[name], a, f"the tangent of {name}") if name in moving else still
                 given.append(t)
                 if isinstance(a, np.ndarray):
                     arrays[name] = t
-        found = made(*flat, *given)
+        found = made.compiled(*flat, *given)
         listed = list(found) if isinstance(found, tuple) else [] if found is None else [found]
         n = len(made.program.results)
         return listed[:n], listed[n:], arrays
@@ -266,11 +457,9 @@ class Differentiable:
         """The Hessian times a vector, of which there is a part for each argument, None for those that stay; the value must be one float."""
         given = self._bound(args)
         made = self._make("adjoint", self._kinds(given), self._asked(wrt, None))
-        moving: dict[str, Any] = {}
-        for n, a, v in zip(self.names, given, vectors):
-            parts = flat_names(n, kind_of(a, n))
-            moving.update(zip(parts, self._flat([v])) if v is not None else ())
-        return tuple(self._curved(made, self._flat(given), moving))
+        moving = self._moving(made.program, given, self._aligned(args, vectors))
+        curved = self._curved(made, self._flat(given), moving)
+        return tuple([curved[k] for k in made.asked])
 
     def _curved(self, made: Made, flat: Sequence[Any], moving: Mapping[str, Any]) -> list[Any]:
         """The tangent of the adjoint along `moving`."""
@@ -290,10 +479,12 @@ class Differentiable:
     ) -> Any:
         """The derivatives of each number of the results (a scalar or an array, or several) by each of the inputs: of one result, one
         array for each input, the result's shape first."""
-        asked = self._asked(wrt, argnums)
         given = self._bound(args, named)
-        made = self._make("adjoint", self._kinds(given), asked)
-        shapes = [np.shape(v) for v in _listed(self(*[_copied(a) for a in given]))]
+        made, flat = self._made_for("adjoint", given, self._asked(wrt, argnums))
+        of = dict(zip(made.program.params, flat))
+        if not made.program.results:
+            raise TypeError(f"{self.function.__name__}() gives nothing, so it has no jacobian (use vjp)")
+        shapes = [np.shape(v) for v in _listed(self._value([_copied(a) for a in given]))]
         found = []
         for k, shape in enumerate(shapes):
             rows = []
@@ -303,11 +494,11 @@ class Differentiable:
                     seeds[k][i] = 1.0  # type: ignore[index]
                 else:
                     seeds[k] = 1.0
-                rows.append(self._swept(made, [_copied(a) for a in given], seeds)[1])
+                rows.append(self._swept(made, self._flat([_copied(a) for a in given]), seeds)[1])
             found.append(
-                [np.reshape([r[j] for r in rows], shape + np.shape(g)) for j, g in enumerate(rows[0])]
+                [np.reshape([r[j] for r in rows], shape + np.shape(of[n])) for j, n in enumerate(made.wrt)]
             )
-        shaped = [self._shaped(f, wrt, argnums) for f in found]
+        shaped = [self._shaped(made, f, wrt, argnums) for f in found]
         return shaped[0] if made.program.single else tuple(shaped)
 
     def hessian(self, *args: Any, wrt: Sequence[str] | str | None = None, **named: Any) -> Any:
@@ -315,7 +506,8 @@ class Differentiable:
         given = self._bound(args, named)
         made = self._make("adjoint", self._kinds(given), self._asked(wrt, None))
         flat = self._flat(given)
-        inputs = [(n, a) for n, a in zip(made.program.params, flat) if n in made.wrt]
+        of = dict(zip(made.program.params, flat))
+        inputs = [(made.wrt[k], of[made.wrt[k]]) for k in made.asked]
         columns: dict[str, list[list[Any]]] = {n: [] for n, _ in inputs}
         for name, a in inputs:
             for i in np.ndindex(*np.shape(a)):
@@ -323,14 +515,24 @@ class Differentiable:
                 vector[i] = 1.0
                 columns[name].append(self._curved(made, flat, {name: vector}))
         rows = []
-        for k, (_, a) in enumerate(inputs):
+        for k, (_, a) in zip(made.asked, inputs):
             row = []
             for name, b in inputs:
                 parts = [c[k] for c in columns[name]]
                 stacked = np.stack(parts, axis=-1) if parts else np.zeros((*np.shape(a), 0))
                 row.append(stacked.reshape(np.shape(a) + np.shape(b)))
             rows.append(tuple(row))
-        return rows[0][0] if isinstance(wrt, str) else tuple(rows)
+        return rows[0][0] if isinstance(wrt, str) and len(rows) == 1 else tuple(rows)
+
+    def memory(
+        self, *args: Any, wrt: Sequence[str] | str | None = None, argnums: Any = None, **named: Any
+    ) -> Memory:
+        """What a gradient for these arguments will hold, in bytes. To know it, the function is run once, on copies."""
+        given = [_copied(a) for a in self._bound(args, named)]
+        made, flat = self._made_for("memory", given, self._asked(wrt, argnums))
+        saved, copies, arrays = made.compiled(*flat)
+        bars = sum(a.nbytes for n, a in zip(made.program.params, flat) if n in made.bars)
+        return Memory(saved, copies, arrays + bars)
 
     # ------------------------------------------------ other functions, and their texts
 
@@ -345,6 +547,19 @@ class Differentiable:
 
     def _derived(self, what: str, kinds: Sequence[Any], wrt: Any) -> Differentiable:
         return derived(self._make(what, self._kinds(self._bound(kinds)), self._asked(wrt, None)), self)
+
+    def device(self, *kinds: Any, wrt: Sequence[str] | str | None = None) -> Any:
+        """The function of `adjoint` as it is handed to `numba.cuda.jit(device=True)`, for kernels of one's own. Each thread has its
+        own call, so bars of arrays that threads share are for the caller to keep apart. An adjoint that needs memory is refused."""
+        made = self._make("adjoint", self._kinds(self._bound(kinds)), self._asked(wrt, None))
+        takes = re.search(r"^ *(\w+) = (?:np\.empty|np\.zeros|reserve)\(", made.text, re.MULTILINE)
+        if takes or made.helpers:
+            what = f"the array {takes[1]}" if takes else f"the function {next(iter(made.helpers))}"
+            raise Refused(
+                f"{self.function.__name__}: its adjoint needs {what}, which a function of a device has not "
+                "(write what the loop carries so that it is computed again, or pass an array for it)"
+            )
+        return made.plain
 
     def primal_source(self, *kinds: Any) -> str:
         """The function itself, with what it calls written out: what is compiled."""
@@ -365,15 +580,25 @@ class Differentiable:
             if wrt is not None:
                 raise TypeError("wrt names what argnums counts; give one of them")
             counted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-            return self._known_names([self.names[k] for k in counted])
-        return self.wrt if wrt is None else self._known_names(wrt)
+            names = self._positional()
+            for k in counted:
+                if not -len(names) <= k < len(names):
+                    raise ValueError(
+                        f"{self.function.__name__}() has {len(names)} parameters, and none is {k}"
+                    )
+            return self._known_names([names[k] for k in counted])
+        if wrt is not None or self.wrt is not None:
+            return self.wrt if wrt is None else self._known_names(wrt)
+        return (FLOATS, *self._positional()) if self._gives_some else None
 
-    def _shaped(self, grads: list[Any], wrt: Any, argnums: Any) -> Any:
-        return grads[0] if isinstance(wrt, str) or isinstance(argnums, int) else tuple(grads)
+    def _shaped(self, made: Made, grads: list[Any], wrt: Any, argnums: Any) -> Any:
+        """As they were asked for: in that order, and one by itself if it was named by itself and is no tuple."""
+        found = [grads[k] for k in made.asked]
+        alone = (isinstance(wrt, str) or isinstance(argnums, int)) and len(found) == 1
+        return found[0] if alone else tuple(found)
 
-    def _swept(self, made: Made, given: Sequence[Any], seeds: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def _swept(self, made: Made, flat: Sequence[Any], seeds: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The values, and the gradients of what is wanted."""
-        flat = self._flat(given)
         self._check_apart(made, flat)
         p = made.program
         n = len(p.results)
@@ -389,7 +614,7 @@ class Differentiable:
                 bars[name] = np.zeros(a.shape, a.dtype)
                 if name in of_outs:
                     bars[name][...] = _like(of_outs[name], a, f"the seed of {name}")
-        found = made(*flat, *bars.values(), *[_seed(s) for s in seeds[:n]])
+        found = made.compiled(*flat, *bars.values(), *[_seed(s) for s in seeds[:n]])
         listed = list(found) if isinstance(found, tuple) else [] if found is None else [found]
         scalars = iter(listed[n:])
         grads = [bars[name] if name in p.arrays else next(scalars) for name in made.wrt]
@@ -400,6 +625,8 @@ def derived(made: Made, of: Differentiable) -> Differentiable:
     """What was made of a function as such a function again."""
     if made.again is None:
         made.again = type(of)(made.plain, of.policy, wraparound=of.wraparound)
+        params = made.program.params
+        made.again._twins = [(params.index(n), len(params) + k) for k, n in enumerate(made.bars)]
     return made.again
 
 
@@ -424,9 +651,29 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
         return _array(a.ndim, np.dtype(str(a.dtype)), name)
     if str(a) == "bool":
         return Scalar("bool")
+    inner = partial_of(a)
+    if inner is not None:
+        held = [*zip(map(str, range(len(inner.args))), inner.args), *inner.keywords.items()]
+        kinds = tuple([kind_of(v, f"what {name} holds as {label}") for label, v in held])
+        return PartialOf(inner.func, kinds, tuple([label for label, _ in held]), len(inner.args))
     if isinstance(a, types.FunctionType | Differentiable) or hasattr(a, "py_func"):
         return Known(a)
     raise TypeError(f"{name} is a {type(a).__name__}; numbers, arrays and tuples of them are taken")
+
+
+def partial_of(a: Any) -> functools.partial[Any] | None:
+    """An argument that is a function with some of its own, if it is."""
+    if isinstance(a, functools.partial):
+        return a
+    return a.as_partial() if isinstance(a, Differentiable) else None
+
+
+def _shown(a: Any) -> Any:
+    """What tells the kind of an argument, where that is quickly told: its type, or its dtype and dimensions."""
+    of = type(a)
+    if of is np.ndarray:
+        return a.dtype, a.ndim
+    return of if of is float or of is int or of is bool else None
 
 
 def _array(rank: int, dtype: np.dtype[Any], name: str) -> ArrayOf:
@@ -444,7 +691,17 @@ def flat_names(name: str, of: Kind) -> list[str]:
     if isinstance(of, TupleOf):
         labels = of.fields or tuple(map(str, range(len(of.items))))
         return [p for label, k in zip(labels, of.items) for p in flat_names(f"{name}_{label}", k)]
+    if isinstance(of, PartialOf):
+        return [p for label, k in zip(of.labels, of.items) for p in flat_names(f"{name}_{label}", k)]
     return [] if isinstance(of, Known) else [name]
+
+
+def names_given(name: str, of: Kind) -> list[str]:
+    """Those of them that a function holds which is an argument."""
+    if isinstance(of, TupleOf):
+        labels = of.fields or tuple(map(str, range(len(of.items))))
+        return [p for label, k in zip(labels, of.items) for p in names_given(f"{name}_{label}", k)]
+    return flat_names(name, of) if isinstance(of, PartialOf) else []
 
 
 def _is_float(p: Program) -> bool:
@@ -462,6 +719,18 @@ def _like(x: Any, a: Any, name: str) -> Any:
     return found
 
 
+def _laps(a: np.ndarray[Any, Any]) -> bool:
+    """Do elements of an array share memory?"""
+    if a.flags.forc or not a.size:
+        return False
+    end = a.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1):
+        if stride < end:
+            return True
+        end += stride * (n - 1)
+    return False
+
+
 def _seed(s: Any) -> Any:
     return float(s) if isinstance(s, bool | int | float | np.generic) else np.asarray(s)
 
@@ -470,6 +739,10 @@ def _copied(a: Any) -> Any:
     if isinstance(a, tuple):
         copies = [_copied(i) for i in a]
         return type(a)(*copies) if hasattr(a, "_fields") else tuple(copies)
+    if (inner := partial_of(a)) is not None:
+        return functools.partial(
+            inner.func, *map(_copied, inner.args), **{n: _copied(v) for n, v in inner.keywords.items()}
+        )
     return a.copy() if isinstance(a, np.ndarray) else a
 
 

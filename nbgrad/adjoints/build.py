@@ -53,6 +53,7 @@ class Elementwise:
     element: Callable[[list[Expr]], Expr]
     bases: set[str]
     dtype: str = "float64"
+    of: str = ""  # the array that it is a view of to who wrote the program, where it is
 
 
 @dataclass(eq=False, slots=True)
@@ -88,6 +89,9 @@ class Builder:
         self.block: Block = program.body
         self.node: ast.AST | None = None  # where in the text we are, for who refuses
         self.file = ""
+        self.first: list[list[Any]] = []  # arrays that are made before all, and what is written to them
+        self.grown: set[str] = set()
+        self.lists: set[str] = set()  # arrays that are lists to who wrote the program
 
     def refuse(self, why: str, instead: str = "", node: ast.AST | None = None) -> NoReturn:
         line = getattr(node or self.node, "lineno", "?")
@@ -192,8 +196,13 @@ class Builder:
             return then() if test.value else other()
         if not isinstance(test, Name):
             test = self.let("c", test)
-        a, first = self.inside(then)
-        b, second = self.inside(other)
+        (a, first), (b, second) = self.inside(then), self.inside(other)
+        return self.decided(test, (a, first), (b, second), hint)
+
+    def decided(
+        self, test: Expr, then: tuple[Expr, Block], other: tuple[Expr, Block], hint: str | None
+    ) -> Name:
+        (a, first), (b, second) = then, other
         name = self.fresh(hint)
         self.program.kinds[name] = ops.join(self.kind(a), self.kind(b))
         if self.natural(a) and self.natural(b):
@@ -225,6 +234,8 @@ class Builder:
 
     def extent(self, base: str, axis: int) -> Expr:
         extents = self.array(base).extents
+        if base in self.grown:
+            return self.let("n", Extent(base, axis))  # as it is now
         return Extent(base, axis) if extents is None else extents[axis]
 
     def length(self, v: View, axis: int) -> Expr:

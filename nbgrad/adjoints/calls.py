@@ -6,6 +6,7 @@ Promises the lowering a value for each call, or a refusal that names the functio
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,17 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints import library, ops
+from nbgrad.adjoints.arrangements import (
+    FUNCTIONS,
+    array_of,
+    axis_of,
+    each,
+    inlined,
+    lengths,
+    numbers,
+    on_flatnonzero,
+    product_of,
+)
 from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array
 from nbgrad.adjoints.ir import (
     FLOAT_ONE,
@@ -20,12 +32,15 @@ from nbgrad.adjoints.ir import (
     ONE,
     ZERO,
     Apply,
+    Array,
     Const,
     Expr,
     Grow,
+    Make,
     Span,
     View,
     const,
+    is_leaf,
     kind_of,
     whole,
 )
@@ -49,40 +64,29 @@ _OF_MATH = {
     **{"floor": "whole_floor", "ceil": "whole_ceil", "trunc": "whole_trunc", "pow": "math_pow"},
     **{n: n for n in ("erf", "erfc", "lgamma", "gamma")},
 }
-_METHODS = {
-    "sum",
-    "mean",
-    "prod",
-    "max",
-    "min",
-    "copy",
-    "dot",
-    "fill",
-    "transpose",
-    "argmin",
-    "argmax",
-    "item",
-    "astype",
+_ANGLES = {
+    **dict.fromkeys(("radians", "deg2rad"), math.pi / 180.0),
+    **dict.fromkeys(("degrees", "rad2deg"), 180.0 / math.pi),
 }
 _REFUSED = {
-    "reshape": "index with // and %",
-    "ravel": "index with // and %",
-    "flatten": "index with // and %",
-    "append": "write to an array of full size",
-    "sort": "sort outside",
-    "argsort": "sort outside",
+    "append": "np.concatenate, or write to an array of full size",
     "print": "leave it out",
 }
 
 
 def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     name = getattr(f, "__name__", str(f))
+    if f in OF_LISTS:
+        return f(b, *args)
+    if hasattr(f, "primitive"):  # in a derivative's text
+        return b.function(f.primitive, numbers(b, args), hint)
     own = library.FUNCTIONS.get(f) if _hashable(f) else None
     if own is not None:
         return inlined(b, own, args, named)
     if name == "reserve" and getattr(f, "is_reserve", False):
         v, n = args
         assert isinstance(v, View) and isinstance(n, Expr)
+        b.grown.add(v.base)
         b.block.append(Grow(v.base, n))
         return v
     if isinstance(f, type) and issubclass(f, np.generic | bool | int | float):
@@ -92,22 +96,44 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         home = np
     if home is math and name in _OF_MATH:
         return b.elementwise(args, lambda *x: b.function(_OF_MATH[name], x, hint))
+    if home is math and name == "log" and len(args) == 2:
+        return b.elementwise(
+            args, lambda x, y: b.binary("div", b.function("log", [x]), b.function("log", [y]), hint)
+        )
+    if home is math and name == "hypot" and len(args) != 2:
+        b.refuse(f"hypot of {len(args)} numbers", "math.sqrt of the sum of their squares")
     if home is builtins and name == "round":
         op = "whole_round" if len(args) == 1 else b.refuse("round to digits")
-        return b.function(op, _numbers(b, args), hint)
+        return b.function(op, numbers(b, args), hint)
     if home is builtins and name in ("max", "min") and not (len(args) == 1 and is_array(args[0])):
         items = args[0].items if len(args) == 1 and isinstance(args[0], Items) else args
+        default = named.get("default") if len(args) == 1 else None
+        if named.keys() - {"default"} or (named and default is None):
+            b.refuse(f"{name} with {', '.join(named)}", "compare in a loop")
+        if not items and default is None:
+            b.refuse(f"{name} of nothing")
+        if not items and default is not None:
+            return default
         found = items[0]
         for x in items[1:]:
             found = b.elementwise([found, x], lambda p, q: b.function(name, [p, q], hint))
         return found
     if home is builtins and name == "pow" and len(args) == 2:
         return b.elementwise(args, lambda p, q: b.binary("pow", p, q, hint))
-    if home is builtins and name == "sum" and isinstance(args[0], Items):
-        total: Expr = const(0)
-        for x in _numbers(b, args[0].items):
-            total = b.binary("add", total, x)
-        return total
+    if home is builtins and name == "sum" and args:
+        start = args[1] if len(args) > 1 else named.get("start", ZERO)
+        if isinstance(args[0], Items):
+            total: Value = start
+            for x in args[0].items:
+                total = b.elementwise([total, x], lambda p, q: b.binary("add", p, q))
+            return total
+        rows = len(b.shape(array_of(b, args[0]))) > 1
+        total = call(b, name, [args[0], ZERO] if rows else args[:1], {}, hint)
+        return (
+            total
+            if start == ZERO
+            else b.elementwise([start, total], lambda p, q: b.binary("add", p, q, hint))
+        )
     if home is None:
         b.refuse(
             f"{name} is called, which is none of Python's, math's or NumPy's functions that are taken",
@@ -120,15 +146,49 @@ def _hashable(f: Any) -> bool:
     return callable(f) and getattr(type(f), "__hash__", None) is not None
 
 
-def inlined(b: Any, own: Callable[..., Any], args: list[Value], named: dict[str, Value]) -> Value:
-    return b.inline(own, args, named)
+# ---------------------------------------------------------------- lists that grow
 
 
-def _numbers(b: Builder, xs: Sequence[Any]) -> list[Expr]:
-    for x in xs:
-        if not isinstance(x, Expr):
-            b.refuse("a number is needed here")
-    return list(xs)
+def new_list(b: Builder) -> View:
+    """Room that grows; it is made once, before all, as how much of it is used is a number of its own."""
+    v = new_room(b, "items", "")
+    b.lists.add(v.base)
+    return v
+
+
+def new_room(b: Builder, hint: str, dtype: str) -> View:
+    base = b.fresh(hint)
+    b.program.arrays[base] = Array(1, dtype, (ZERO,))
+    b.first.append([Make(base, (ZERO,), False)])
+    b.grown.add(base)
+    return whole(base, 1)
+
+
+def push(b: Builder, v: Value, at: Value, x: Value) -> Object:
+    if not isinstance(x, Expr):
+        b.refuse("a list of something else than numbers", "write to an array")
+    assert isinstance(v, View) and isinstance(at, Expr)
+    array, of = b.array(v.base), b.dtype(x)
+    if array.dtype == "" or (array.dtype == "bool" and of == "int64"):
+        array.dtype = of
+    if ops.join(array.kind, kind_of(of)) != array.kind:
+        b.refuse("a list of integers gets a float", "begin with a float")
+    e = b.let(None, x) if not is_leaf(x) else x
+    b.block.append(Grow(v.base, b.binary("add", at, ONE)))
+    b.store(b.load(v, [at]), e)
+    return Object(None)
+
+
+def held(b: Builder, v: Value, n: Value) -> View:
+    """What of its room a list uses."""
+    if not isinstance(v, View) or not isinstance(n, Expr):
+        b.refuse("a list that is something else in between", "use two names")
+    if b.array(v.base).dtype == "":
+        b.array(v.base).dtype = "float64"
+    return View(v.base, (Span(ZERO, n),), (0,))
+
+
+OF_LISTS: tuple[Callable[..., Value], ...] = new_list, push, held
 
 
 def converted(b: Builder, f: Any, args: list[Value]) -> Value:
@@ -137,6 +197,8 @@ def converted(b: Builder, f: Any, args: list[Value]) -> Value:
     x = args[0]
     if issubclass(f, bool | np.bool_):
         return b.elementwise([x], lambda e: e if b.kind(e) == "bool" else Apply("ne", (b.leaf(e), const(0))))
+    if f is np.uintp and isinstance(x, Expr) and b.kind(x) == "int":
+        return promised(b, x)
     if issubclass(f, int | np.integer):
         return b.elementwise([x], lambda e: e if b.kind(e) == "int" else b.function("int", [e]))
     if issubclass(f, complex | np.complexfloating):
@@ -151,32 +213,40 @@ def converted(b: Builder, f: Any, args: list[Value]) -> Value:
     return b.elementwise([x], one)
 
 
+def promised(b: Builder, e: Expr) -> Expr:
+    """That it is not negative is known to who wrote it: in an adjoint, of positions in storage."""
+    if b.natural(e):
+        return e
+    known = b.let("k", e)
+    b.program.natural.add(known.name)
+    return known
+
+
 def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A function or method by NumPy's name."""
-    method: Any = globals().get(f"_on_{name}")
+    method: Any = globals().get(f"_on_{name}") or FUNCTIONS.get(name)
     if method is not None:
         try:
-            return method(b, hint, *args, **named)
+            bound = inspect.signature(method).bind(b, hint, *args, **named)
         except TypeError as error:
-            if "_on_" not in str(error):
-                raise
-            b.refuse(f"the arguments of {name}: {str(error).replace('_on_', '')}")
+            b.refuse(f"the arguments of {name}: {error}")
+        return method(*bound.args, **bound.kwargs)
+    if name in _ANGLES and not named:
+        return b.elementwise(args, lambda x: b.binary("mul", x, const(_ANGLES[name])))
+    if name in library.EACH and not named:
+        return each(b, hint, library.EACH[name], args)
+    own = library.METHODS.get(name)
+    if own is not None:
+        return inlined(b, own, args, named)
     if name in _SCALAR and not named:
         return b.elementwise(args, lambda *x: b.function(_SCALAR[name], x, hint))
     b.refuse(f"{name} is not taken", _REFUSED.get(name, "write it out"))
 
 
-def product_of(b: Builder, shape: Sequence[Expr]) -> Expr:
-    n: Expr = ONE
-    for length in shape:
-        n = b.binary("mul", n, length)
-    return n
-
-
 def transposed(b: Builder, x: View | Elementwise) -> View | Elementwise:
     if isinstance(x, View):
         return View(x.base, x.axes, x.order[::-1])
-    return Elementwise(x.shape[::-1], lambda i: x.element(i[::-1]), x.bases, x.dtype)
+    return Elementwise(x.shape[::-1], lambda i: x.element(i[::-1]), x.bases, x.dtype, x.of)
 
 
 def _dtype(b: Builder, given: Value | None, default: str) -> str:
@@ -191,10 +261,6 @@ def _dtype(b: Builder, given: Value | None, default: str) -> str:
     if dtype.kind not in "fiub":
         b.refuse(f"an array of {dtype}")
     return str(dtype)
-
-
-def _shape(b: Builder, x: Value) -> list[Expr]:
-    return _numbers(b, x.items if isinstance(x, Items) else [x])
 
 
 def _filled(b: Builder, hint: str | None, shape: Sequence[Expr], dtype: str, e: Expr) -> View:
@@ -212,55 +278,51 @@ def _on_len(b: Builder, hint: str | None, x: Value) -> Value:
 
 
 def _on_zeros(b: Builder, hint: str | None, shape: Value, dtype: Value | None = None) -> Value:
-    return b.make(hint, _shape(b, shape), _dtype(b, dtype, "float64"), zeros=True)
+    return b.make(hint, lengths(b, shape), _dtype(b, dtype, "float64"), zeros=True)
 
 
 def _on_empty(b: Builder, hint: str | None, shape: Value, dtype: Value | None = None) -> Value:
-    return b.make(hint, _shape(b, shape), _dtype(b, dtype, "float64"), zeros=False)
+    return b.make(hint, lengths(b, shape), _dtype(b, dtype, "float64"), zeros=False)
 
 
 def _on_ones(b: Builder, hint: str | None, shape: Value, dtype: Value | None = None) -> Value:
-    return _filled(b, hint, _shape(b, shape), _dtype(b, dtype, "float64"), FLOAT_ONE)
+    return _filled(b, hint, lengths(b, shape), _dtype(b, dtype, "float64"), FLOAT_ONE)
 
 
 def _on_full(
     b: Builder, hint: str | None, shape: Value, fill_value: Value, dtype: Value | None = None
 ) -> Value:
-    (e,) = _numbers(b, [fill_value])
-    return _filled(b, hint, _shape(b, shape), _dtype(b, dtype, b.dtype(e)), e)
-
-
-def _like(b: Builder, x: Value) -> View | Elementwise:
-    if not isinstance(x, View | Elementwise):
-        b.refuse("an array is needed here")
-    return x
+    (e,) = numbers(b, [fill_value])
+    return _filled(b, hint, lengths(b, shape), _dtype(b, dtype, b.dtype(e)), e)
 
 
 def _on_zeros_like(b: Builder, hint: str | None, a: Value, dtype: Value | None = None) -> Value:
-    x = _like(b, a)
+    x = array_of(b, a)
     return b.make(hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), zeros=True)
 
 
 def _on_empty_like(b: Builder, hint: str | None, a: Value, dtype: Value | None = None) -> Value:
-    x = _like(b, a)
+    x = array_of(b, a)
     return b.make(hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), zeros=False)
 
 
 def _on_ones_like(b: Builder, hint: str | None, a: Value, dtype: Value | None = None) -> Value:
-    x = _like(b, a)
+    x = array_of(b, a)
     return _filled(b, hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), FLOAT_ONE)
 
 
 def _on_full_like(
     b: Builder, hint: str | None, a: Value, fill_value: Value, dtype: Value | None = None
 ) -> Value:
-    x = _like(b, a)
-    (e,) = _numbers(b, [fill_value])
+    x = array_of(b, a)
+    (e,) = numbers(b, [fill_value])
     return _filled(b, hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), e)
 
 
-def _on_copy(b: Builder, hint: str | None, a: Value) -> Value:
-    return b.stored(_like(b, a), hint)
+def _on_copy(b: Any, hint: str | None, a: Value) -> Value:
+    made: View = b.stored(array_of(b, a), hint)
+    b.parted(made.base)
+    return made
 
 
 def _on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None = None) -> Value:
@@ -275,7 +337,7 @@ def _on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None =
     widths = {len(r) if r is not None else -1 for r in rows}
     if len(widths) > 1:
         b.refuse("np.array of rows of different lengths")
-    kinds = ops.join(*(b.kind(e) for e in _numbers(b, flat)))
+    kinds = ops.join(*(b.kind(e) for e in numbers(b, flat)))
     default = {"float": "float64", "int": "int64", "bool": "bool"}[kinds]
     width = widths.pop()
     shape = [const(len(rows))] + ([const(width)] if width >= 0 else [])
@@ -287,14 +349,14 @@ def _on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None =
 
 
 def _on_asarray(b: Builder, hint: str | None, a: Value) -> Value:
-    return _like(b, a)
+    return array_of(b, a)
 
 
 _on_ascontiguousarray = _on_asarray
 
 
 def _on_astype(b: Builder, hint: str | None, a: Value, dtype: Value) -> Value:
-    x = _like(b, a)
+    x = array_of(b, a)
     made = b.make(hint, b.shape(x), _dtype(b, dtype, "float64"), zeros=False)
     if kind_of(b.dtype(x)) == "float" and kind_of(b.dtype(made)) == "int":
         b.assign(made, b.elementwise([x], lambda e: b.function("int", [e])))
@@ -304,19 +366,19 @@ def _on_astype(b: Builder, hint: str | None, a: Value, dtype: Value) -> Value:
 
 
 def _on_fill(b: Builder, hint: str | None, a: Value, value: Value) -> Value:
-    x = _like(b, a)
+    x = array_of(b, a)
     assert isinstance(x, View)
-    b.assign(x, _numbers(b, [value])[0])
+    b.assign(x, numbers(b, [value])[0])
     return Object(None)
 
 
 def _on_item(b: Builder, hint: str | None, a: Value) -> Value:
-    x = _like(b, a)
+    x = array_of(b, a)
     return b.element(x, [ZERO] * len(b.shape(x)))
 
 
 def _on_transpose(b: Builder, hint: str | None, a: Value) -> Value:
-    return transposed(b, _like(b, a))
+    return transposed(b, array_of(b, a))
 
 
 def _on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | None = None) -> Value:
@@ -334,11 +396,16 @@ def _on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | N
 
 
 _on_matmul = _on_dot
-_on_vdot = _on_dot
+
+
+def _on_vdot(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
+    if is_array(a) and is_array(other) and len(b.shape(array_of(b, a))) > 1:
+        b.refuse("vdot of arrays of more than one dimension", "(a * b).sum()")
+    return _on_dot(b, hint, a, other)
 
 
 def _on_outer(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
-    x, y = _like(b, a), _like(b, other)
+    x, y = array_of(b, a), array_of(b, other)
     made = Elementwise(
         [b.shape(x)[0], b.shape(y)[0]],
         lambda i: b.binary("mul", b.element(x, i[:1]), b.element(y, i[1:])),
@@ -348,7 +415,12 @@ def _on_outer(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
     return made
 
 
-def _on_where(b: Builder, hint: str | None, condition: Value, x: Value, y: Value) -> Value:
+def _on_where(
+    b: Builder, hint: str | None, condition: Value, x: Value | None = None, y: Value | None = None
+) -> Value:
+    if x is None or y is None:
+        return Items([on_flatnonzero(b, hint, condition)])
+
     def one(c: Expr, p: Expr, q: Expr) -> Expr:
         if isinstance(c, Const):
             return p if c.value else q
@@ -363,6 +435,50 @@ def _on_square(b: Builder, hint: str | None, x: Value) -> Value:
 
 def _on_power(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
     return b.elementwise([x, y], lambda p, q: b.binary("pow", p, q, hint))
+
+
+def _on_mod(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
+    return b.elementwise([x, y], lambda p, q: b.binary("remainder", p, q, hint))
+
+
+_on_remainder = _on_mod
+
+
+def _on_floor_divide(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
+    return b.elementwise([x, y], lambda p, q: b.binary("floor_divide", p, q, hint))
+
+
+def _on_exp2(b: Builder, hint: str | None, x: Value) -> Value:
+    return b.elementwise([x], lambda e: b.binary("pow", const(2.0), e, hint))
+
+
+def _truth(b: Builder, e: Expr) -> Expr:
+    return e if b.kind(e) == "bool" else Apply("ne", (b.leaf(e), const(0)))
+
+
+def _logical(op: str) -> Callable[..., Value]:
+    def logical(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
+        return b.elementwise([x, y], lambda p, q: Apply(op, (_truth(b, p), _truth(b, q))))
+
+    return logical
+
+
+_on_logical_and, _on_logical_or, _on_logical_xor = map(_logical, ("and", "or", "ne"))
+
+
+def _on_logical_not(b: Builder, hint: str | None, x: Value) -> Value:
+    return b.elementwise([x], lambda e: Apply("not", (_truth(b, e),)))
+
+
+def _on_count_nonzero(b: Builder, hint: str | None, a: Value) -> Value:
+    x = array_of(b, a)
+    return b.fold(
+        b.shape(x),
+        ZERO,
+        lambda n, i: Apply("add", (n, Apply("where", (_truth(b, b.element(x, i)), ONE, ZERO)))),
+        hint,
+        "int",
+    )
 
 
 def _on_reciprocal(b: Builder, hint: str | None, x: Value) -> Value:
@@ -395,45 +511,131 @@ def _on_divide(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
     return b.elementwise([x, y], lambda p, q: b.binary("div", p, q, hint))
 
 
-def _on_sum(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
-    x = _like(b, a)
+def _on_sum(
+    b: Builder, hint: str | None, a: Value, axis: Value | None = None, keepdims: Value | None = None
+) -> Value:
+    x = array_of(b, a)
+    if keepdims is not None:
+        return _kept(b, x, _on_sum(b, hint, x, axis), axis, keepdims)
     kind = "float" if kind_of(b.dtype(x)) == "float" else "int"
     zero = FLOAT_ZERO if kind == "float" else ZERO
     if axis is None:
         return b.fold(b.shape(x), zero, lambda s, i: b.binary("add", s, b.element(x, i)), hint, kind)
-    at = _axis(b, axis, x)
+    at = axis_of(b, axis, len(b.shape(x)))
     shape = b.shape(x)
+    if len(shape) == 1:
+        return _on_sum(b, hint, x)
     dtype = b.dtype(x) if kind == "float" else "int64"
     v = b.make(hint, [*shape[:at], *shape[at + 1 :]], dtype, zeros=True)
     b.nest(shape, lambda i: b.add(b.load(v, [*i[:at], *i[at + 1 :]]), b.element(x, i)))
     return v
 
 
-def _axis(b: Builder, axis: Value, x: Value) -> int:
-    rank = len(b.shape(x))
-    if not isinstance(axis, Const) or not -rank <= axis.value < rank:
-        b.refuse("an axis that is no constant, or not there")
-    return axis.value % rank
+def _reduced(
+    b: Builder, hint: str | None, x: View | Elementwise, axis: Value, f: Callable[[Any], Value]
+) -> Value:
+    """What a function gives of each row along an axis."""
+    at = axis_of(b, axis, len(b.shape(x)))
+    shape = [*b.shape(x)]
+    if len(shape) == 1:
+        return f(x)
+    length = shape.pop(at)
+    dtype = b.dtype(x)
+
+    def along(i: list[Expr]) -> Elementwise:
+        return Elementwise([length], lambda k: b.element(x, [*i[:at], *k, *i[at:]]), b.bases(x), dtype)
+
+    around, b.block = b.block, []
+    found = f(along([ZERO] * len(shape)))  # one, which is thrown away, for its dtype
+    of = b.dtype(found) if not isinstance(found, Expr) or b.kind(found) != "float" else dtype
+    b.block = around
+    v = b.make(hint, shape, of, zeros=False)
+
+    def row(i: list[Expr]) -> None:
+        e = f(along(i))
+        assert isinstance(e, Expr)
+        b.store(b.load(v, i), e)
+
+    b.nest(b.shape(v), row)
+    return v
 
 
-def _on_mean(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
-    x = _like(b, a)
+def _kept(b: Builder, x: Value, v: Value, axis: Value | None, keepdims: Value | None) -> Value:
+    """A reduction's result, with axes of length 1 for those that are gone."""
+    if keepdims is None or keepdims == const(False):
+        return v
+    if axis is None or not isinstance(v, View):
+        e = v
+        return Elementwise([ONE] * len(b.shape(x)), lambda i: numbers(b, [e])[0], set(), b.dtype(v))
+    at, array = axis_of(b, axis, len(b.shape(x))), v
+    shape = b.shape(v)
+    wide = [*shape[:at], ONE, *shape[at:]]
+    return Elementwise(wide, lambda i: b.load(array, [*i[:at], *i[at + 1 :]]), b.bases(v), b.dtype(v))
+
+
+def _on_mean(
+    b: Builder, hint: str | None, a: Value, axis: Value | None = None, keepdims: Value | None = None
+) -> Value:
+    x = array_of(b, a)
     shape = b.shape(x)
-    n = product_of(b, shape) if axis is None else shape[_axis(b, axis, x)]
+    n = product_of(b, shape) if axis is None else shape[axis_of(b, axis, len(b.shape(x)))]
     n = b.counted(n)
-    return b.elementwise([_on_sum(b, None, x, axis)], lambda s: b.binary("div", s, n, hint))
+    total = _on_sum(b, None, x, axis, keepdims)
+    return b.elementwise([total], lambda s: b.binary("div", s, n, hint))
 
 
-def _on_prod(b: Builder, hint: str | None, a: Value) -> Value:
-    x = _like(b, a)
+def _on_prod(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
+    x = array_of(b, a)
+    if axis is not None:
+        return _reduced(b, hint, x, axis, lambda row: _on_prod(b, None, row))
     kind = "float" if kind_of(b.dtype(x)) == "float" else "int"
     one = FLOAT_ONE if kind == "float" else ONE
     return b.fold(b.shape(x), one, lambda s, i: b.binary("mul", s, b.element(x, i)), hint, kind)
 
 
+def _quantified(op: str) -> Callable[..., Value]:
+    def quantified(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
+        x = array_of(b, a)
+        if axis is not None:
+            return _reduced(b, hint, x, axis, lambda row: quantified(b, None, row))
+
+        def step(found: Expr, i: list[Expr]) -> Expr:
+            e = b.element(x, i)
+            return Apply(op, (found, _truth(b, e)))
+
+        return b.fold(b.shape(x), const(op == "and"), step, hint, "bool")
+
+    return quantified
+
+
+_on_any, _on_all = _quantified("or"), _quantified("and")
+
+
+def _on_trace(b: Builder, hint: str | None, a: Value) -> Value:
+    return inlined(b, library.trace, [a], {})
+
+
+def _on_diag(b: Builder, hint: str | None, a: Value) -> Value:
+    """Of a matrix its diagonal, of a vector the matrix."""
+    x = array_of(b, a)
+    shape = b.shape(x)
+    if len(shape) == 2:
+        n = shape[0] if b.root(shape[0]) == b.root(shape[1]) else b.let("n", Apply("min", tuple(shape)))
+        of = x.base if isinstance(x, View) else x.of
+        return Elementwise([n], lambda i: b.element(x, [i[0], i[0]]), b.bases(x), b.dtype(x), of)
+    if len(shape) != 1:
+        b.refuse("np.diag of an array of more than two dimensions")
+    v = b.make(hint, [shape[0], shape[0]], b.dtype(x), zeros=True)
+    b.nest(shape, lambda i: b.store(b.load(v, [i[0], i[0]]), b.element(x, i)))
+    return v
+
+
+_on_diagonal = _on_diag
+
+
 def _extreme(b: Builder, hint: str | None, a: Value, better: str) -> Value:
     """The first of equals, and NaN if there is one."""
-    x = _like(b, a)
+    x = array_of(b, a)
     kind = kind_of(b.dtype(x))
     at_first = b.let(hint, b.element(x, [ZERO] * len(b.shape(x))))
 
@@ -448,26 +650,27 @@ def _extreme(b: Builder, hint: str | None, a: Value, better: str) -> Value:
     return b.fold(b.shape(x), at_first, step, hint, kind)
 
 
-def _on_max(b: Builder, hint: str | None, a: Value) -> Value:
-    return _extreme(b, hint, a, "lt")
+def _of_extreme(better: str) -> Callable[..., Value]:
+    def extreme(
+        b: Builder, hint: str | None, a: Value, axis: Value | None = None, keepdims: Value | None = None
+    ) -> Value:
+        x = array_of(b, a)
+        if axis is None:
+            return _kept(b, x, _extreme(b, hint, x, better), None, keepdims)
+        found = _reduced(b, hint, x, axis, lambda row: _extreme(b, None, row, better))
+        return _kept(b, x, found, axis, keepdims)
+
+    return extreme
 
 
-def _on_min(b: Builder, hint: str | None, a: Value) -> Value:
-    return _extreme(b, hint, a, "gt")
+_on_max, _on_min = _of_extreme("lt"), _of_extreme("gt")
 
 
 _on_amax, _on_amin = _on_max, _on_min
 
 
-def _on_arange(b: Builder, hint: str | None, n: Value) -> Value:
-    (e,) = _numbers(b, [n])
-    v = b.make(hint, [e], "int64", zeros=False)
-    b.nest(b.shape(v), lambda i: b.store(b.load(v, i), i[0]))
-    return v
-
-
 def _on_eye(b: Builder, hint: str | None, n: Value) -> Value:
-    (e,) = _numbers(b, [n])
+    (e,) = numbers(b, [n])
     v = b.make(hint, [e, e], "float64", zeros=True)
     b.nest(b.shape(v)[:1], lambda i: b.store(b.load(v, [i[0], i[0]]), FLOAT_ONE))
     return v
@@ -476,16 +679,50 @@ def _on_eye(b: Builder, hint: str | None, n: Value) -> Value:
 _on_identity = _on_eye
 
 
-def _on_uintp(b: Builder, hint: str | None, x: Value) -> Value:
-    return x
-
-
 def _on_argmin(b: Builder, hint: str | None, a: Value) -> Value:
     return inlined(b, library.argmin, [a], {})
 
 
 def _on_argmax(b: Builder, hint: str | None, a: Value) -> Value:
     return inlined(b, library.argmax, [a], {})
+
+
+def _on_searchsorted(b: Builder, hint: str | None, a: Value, v: Value, side: Value | None = None) -> Value:
+    right = isinstance(side, Object) and side.value == "right"
+    own = library.searchsorted_right if right else library.searchsorted
+    sorted_ones = b.stored(a) if isinstance(a, Elementwise) else a
+    if isinstance(v, Expr):
+        return inlined(b, own, [sorted_ones, v], {})
+    each_of = array_of(b, v)
+    made = b.make(hint, b.shape(each_of), "int64", zeros=False)
+
+    def one(i: list[Expr]) -> None:
+        (e,) = numbers(b, [inlined(b, own, [sorted_ones, b.element(each_of, i)], {})])
+        b.store(b.load(made, i), e)
+
+    b.nest(b.shape(made), one)
+    return made
+
+
+def _on_interp(b: Builder, hint: str | None, x: Value, xp: Value, fp: Value) -> Value:
+    xp, fp = (b.stored(v) if isinstance(v, Elementwise) else v for v in (xp, fp))
+    if isinstance(x, Expr):
+        return inlined(b, library.interp, [x, xp, fp], {})
+    each = array_of(b, x)
+    v = b.make(hint, b.shape(each), "float64", zeros=False)
+
+    def one(i: list[Expr]) -> None:
+        e = inlined(b, library.interp, [b.element(each, i), xp, fp], {})
+        assert isinstance(e, Expr)
+        b.store(b.load(v, i), e)
+
+    b.nest(b.shape(v), one)
+    return v
+
+
+def _on_solve(b: Builder, hint: str | None, a: Value, right: Value) -> Value:
+    matrix = len(b.shape(right)) == 2
+    return inlined(b, library.solve_columns if matrix else library.solve, [a, right], {})
 
 
 __all__ = ["Span", "call", "function", "product_of", "transposed", "whole"]

@@ -155,8 +155,39 @@ def assigned(statements: Sequence[ast.stmt]) -> list[str]:
     return list(found)
 
 
+def bound(statements: Sequence[ast.stmt]) -> list[str]:
+    """Names that `=` gives a value."""
+    found: dict[str, None] = {}
+    for s in statements:
+        for n in ast.walk(s):
+            if isinstance(n, ast.Assign):
+                for t in n.targets:
+                    inner = t.elts if isinstance(t, ast.Tuple | ast.List) else [t]
+                    found |= {i.id: None for i in inner if isinstance(i, ast.Name)}
+    return list(found)
+
+
 def read_first(statements: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
     """Names that may be read before the statements have set them; names that they surely set."""
+    live: set[str] = set()
+    done: set[str] = set()
+    if not statements:
+        return live, done
+    # Asked for the rest of a block at each statement: what is found stays with the nodes, which nobody changes.
+    known = vars(statements[0]).setdefault("_read_first", {})
+    key = tuple(map(id, statements))
+    if key not in known:
+        for s in statements:
+            mine = vars(s).get("_read_alone")
+            if mine is None:
+                mine = vars(s)["_read_alone"] = _read_alone(s)
+            live |= mine[0] - done
+            done |= mine[1]
+        known[key] = live, done
+    return known[key]
+
+
+def _read_alone(s: ast.stmt) -> tuple[set[str], set[str]]:
     live: set[str] = set()
     done: set[str] = set()
 
@@ -175,31 +206,30 @@ def read_first(statements: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
         else:
             read(target)
 
-    for s in statements:
-        if isinstance(s, ast.If):
-            read(s.test)
-            (a, sure_a), (b, sure_b) = read_first(s.body), read_first(s.orelse)
-            live |= (a | b) - done
-            done |= sure_a & sure_b
-        elif isinstance(s, ast.For | ast.While):
-            read(s.iter if isinstance(s, ast.For) else s.test)
-            own = {flag_of(s) or ""}
-            if isinstance(s, ast.For):
-                own |= {n.id for n in ast.walk(s.target) if isinstance(n, ast.Name)}
-            live |= read_first(s.body)[0] - done - own
-        elif isinstance(s, ast.Assign):
-            read(s.value)
-            for t in s.targets:
-                write(t)
-        elif isinstance(s, ast.AugAssign):
-            read(s.value)
-            if isinstance(s.target, ast.Name) and s.target.id not in done:
-                live.add(s.target.id)
-            elif not isinstance(s.target, ast.Name):
-                read(s.target)
-        elif isinstance(s, ast.AnnAssign) and s.value is not None:
-            read(s.value)
-            write(s.target)
+    if isinstance(s, ast.If):
+        read(s.test)
+        (a, sure_a), (b, sure_b) = read_first(s.body), read_first(s.orelse)
+        live |= a | b
+        done |= sure_a & sure_b
+    elif isinstance(s, ast.For | ast.While):
+        read(s.iter if isinstance(s, ast.For) else s.test)
+        own = {flag_of(s) or ""}
+        if isinstance(s, ast.For):
+            own |= {n.id for n in ast.walk(s.target) if isinstance(n, ast.Name)}
+        live |= read_first(s.body)[0] - own
+    elif isinstance(s, ast.Assign):
+        read(s.value)
+        for t in s.targets:
+            write(t)
+    elif isinstance(s, ast.AugAssign):
+        read(s.value)
+        if isinstance(s.target, ast.Name):
+            live.add(s.target.id)
         else:
-            read(s)
+            read(s.target)
+    elif isinstance(s, ast.AnnAssign) and s.value is not None:
+        read(s.value)
+        write(s.target)
+    else:
+        read(s)
     return live, done

@@ -229,10 +229,18 @@ class Loop(Statement):
     test: Expr | None = None
     stopped: Expr | None = None
     trips: str = ""  # counts turns where they are not known before
+    parallel: bool = False  # may its turns run at once?
 
     # What the adjoint does with it (analyse.py):
     rerun: bool = False  # is it run again in the reverse sweep, turn by turn?
     private: set[str] = field(default_factory=set)  # arrays that only one turn knows
+    steps: str = (
+        ""  # how many turns lie between copies of what it carries; "0" for as many as there are copies
+    )
+    room: int = (
+        0  # for how many copies, laid where few turns are run again; 0 where they lie so many turns apart
+    )
+    states: list[str] = field(default_factory=list)  # arrays that are copied then
     saved: list[str] = field(default_factory=list)  # names that are saved at each turn
     again: set[str] = field(default_factory=set)  # names that are computed again
     counter: str = ""

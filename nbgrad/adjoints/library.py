@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,157 @@ def searchsorted(a, v):
     return low
 
 
+def searchsorted_right(a, v):
+    low = 0
+    high = len(a)
+    while low < high:
+        middle = (low + high) // 2
+        if a[middle] <= v:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def argsort(a):
+    """Equal ones stay in their order, and NaN come last."""
+    n = len(a)
+    order = np.empty(n, np.int64)
+    other = np.empty(n, np.int64)
+    for i in range(n):
+        order[i] = i
+    width = 1
+    while width < n:
+        start = 0
+        while start < n:
+            middle = min(start + width, n)
+            end = min(start + 2 * width, n)
+            i = start
+            j = middle
+            for k in range(start, end):
+                first = j >= end
+                if i < middle and not first:
+                    p = a[order[i]]
+                    q = a[order[j]]
+                    first = not (q < p or (p != p and q == q))
+                if first:
+                    other[k] = order[i]
+                    i += 1
+                else:
+                    other[k] = order[j]
+                    j += 1
+            start += 2 * width
+        for k in range(n):
+            order[k] = other[k]
+        width *= 2
+    return order
+
+
+def sort(a):
+    order = argsort(a)
+    out = np.empty_like(a)
+    for i in range(len(a)):
+        out[i] = a[order[i]]
+    return out
+
+
+def median(a):
+    order = argsort(a)
+    n = len(a)
+    return (a[order[(n - 1) // 2]] + a[order[n // 2]]) * 0.5
+
+
+def percentile(a, q):
+    return quantile(a, q / 100.0)
+
+
+def quantile(a, q):
+    order = argsort(a)
+    place = (len(a) - 1) * q
+    at = int(place)
+    share = place - at
+    above = min(at + 1, len(a) - 1)
+    return a[order[at]] * (1.0 - share) + a[order[above]] * share
+
+
+def flatnonzero(a):
+    n = 0
+    for i in range(len(a)):
+        if a[i]:
+            n += 1
+    out = np.empty(n, np.int64)
+    n = 0
+    for i in range(len(a)):
+        if a[i]:
+            out[n] = i
+            n += 1
+    return out
+
+
+def logaddexp(a, b):
+    top = max(a, b)
+    if math.isinf(top):
+        return top
+    return top + math.log1p(math.exp(-abs(a - b)))
+
+
+def cbrt(x):
+    return math.copysign(abs(x) ** (1.0 / 3.0), x)
+
+
+def roll(a, shift):
+    n = len(a)
+    out = np.empty_like(a)
+    for i in range(n):
+        out[(i + shift) % n] = a[i]
+    return out
+
+
+def convolve(a, v, mode="full"):
+    n = len(a)
+    m = len(v)
+    if mode == "valid":
+        first = min(n, m) - 1
+        last = max(n, m)
+    elif mode == "same":
+        first = (min(n, m) - 1) // 2
+        last = first + max(n, m)
+    else:
+        first = 0
+        last = n + m - 1
+    out = np.zeros(last - first)
+    for k in range(first, last):
+        for i in range(max(0, k - m + 1), min(n, k + 1)):
+            out[k - first] += a[i] * v[k - i]
+    return out
+
+
+def correlate(a, v, mode="valid"):
+    return convolve(a, v[::-1], mode)
+
+
+def trapezoid(y, x=None, dx=1.0):
+    total = 0.0
+    for i in range(1, len(y)):
+        step = dx if x is None else x[i] - x[i - 1]
+        total += step * (y[i] + y[i - 1]) * 0.5
+    return total
+
+
+def kron(a, b):
+    out = np.empty((a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]))
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for k in range(b.shape[0]):
+                for m in range(b.shape[1]):
+                    out[i * b.shape[0] + k, j * b.shape[1] + m] = a[i, j] * b[k, m]
+    return out
+
+
+def ptp(a):
+    return np.max(a) - np.min(a)
+
+
 def interp(x, xp, fp):
     """Of one number."""
     n = len(xp)
@@ -56,10 +208,7 @@ def interp(x, xp, fp):
 
 
 def norm(x):
-    total = 0.0
-    for v in x:
-        total += v * v
-    return np.sqrt(total)
+    return np.sqrt(np.sum(x * x))
 
 
 def cross(a, b):
@@ -71,16 +220,31 @@ def cross(a, b):
 
 
 def cumsum(a):
+    if a.dtype == np.bool_:
+        return _cumsum(a.astype(np.int64))
+    return _cumsum(a)
+
+
+def _cumsum(a):
     out = np.empty_like(a)
-    total = 0.0
+    total = a.dtype.type(0)
     for i in range(len(a)):
         total += a[i]
         out[i] = total
     return out
 
 
+def cumprod(a):
+    out = np.empty_like(a)
+    total = a.dtype.type(1)
+    for i in range(len(a)):
+        total *= a[i]
+        out[i] = total
+    return out
+
+
 def diff(a):
-    out = np.empty(len(a) - 1)
+    out = np.empty(max(len(a) - 1, 0), a.dtype)
     for i in range(len(a) - 1):
         out[i] = a[i + 1] - a[i]
     return out
@@ -89,7 +253,7 @@ def diff(a):
 def linspace(start, stop, num=50):
     out = np.empty(num)
     for i in range(num):
-        out[i] = start + (stop - start) * (i / (num - 1))
+        out[i] = start + (stop - start) * (i / max(num - 1, 1))
     return out
 
 
@@ -125,16 +289,16 @@ def cholesky(a):
 
 
 def _eliminate(m, right):
-    """Solves m x = right for each column, with pivots, in place; the determinant of m."""
+    """Solves m x = right for each column, with pivots, in place; the sign that the exchanges give m's determinant."""
     n = len(m)
-    det = 1.0
+    sign = 1.0
     for k in range(n):
         p = k
         for i in range(k + 1, n):
             if abs(m[i, k]) > abs(m[p, k]):
                 p = i
         if p != k:
-            det = -det
+            sign = -sign
             for j in range(k, n):
                 t = m[k, j]
                 m[k, j] = m[p, j]
@@ -143,18 +307,31 @@ def _eliminate(m, right):
                 t = right[k, j]
                 right[k, j] = right[p, j]
                 right[p, j] = t
-        det *= m[k, k]
         for i in range(k + 1, n):
             f = m[i, k] / m[k, k]
             for j in range(k + 1, n):
                 m[i, j] -= f * m[k, j]
             for j in range(right.shape[1]):
                 right[i, j] -= f * right[k, j]
-    return det
+    return sign
 
 
 def det(a):
-    return _eliminate(a.copy(), np.empty((len(a), 0)))
+    m = a.copy()
+    product = _eliminate(m, np.empty((len(a), 0)))
+    for k in range(len(m)):
+        product *= m[k, k]
+    return product
+
+
+def slogdet(a):
+    m = a.copy()
+    sign = _eliminate(m, np.empty((len(a), 0)))
+    log = 0.0
+    for k in range(len(m)):
+        sign *= np.sign(m[k, k])
+        log += np.log(abs(m[k, k]))
+    return sign, log
 
 
 def _columns(a, right):
@@ -184,9 +361,19 @@ def solve(a, b):
     return out[:, 0]
 
 
+def solve_columns(a, b):
+    out = b.copy()
+    _columns(a, out)
+    return out
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    **{np.argmin: argmin, np.argmax: argmax, np.searchsorted: searchsorted, np.interp: interp},
-    **{np.linalg.norm: norm, np.cross: cross, np.cumsum: cumsum, np.diff: diff, np.linspace: linspace},
-    **{np.var: var, np.std: std, np.trace: trace, np.linalg.cholesky: cholesky, np.linalg.det: det},
-    **{np.linalg.inv: inv, np.linalg.solve: solve},
+    **{np.argmin: argmin, np.argmax: argmax, np.linalg.norm: norm, np.cross: cross},
+    **{np.cumsum: cumsum, np.cumprod: cumprod, np.diff: diff, np.linspace: linspace, np.roll: roll},
+    **{np.var: var, np.std: std, np.ptp: ptp, np.median: median, np.percentile: percentile},
+    **{np.quantile: quantile, np.convolve: convolve, np.correlate: correlate, np.kron: kron},
+    **{np.linalg.cholesky: cholesky, np.linalg.det: det, np.linalg.slogdet: slogdet, np.linalg.inv: inv},
+    **{f: trapezoid for f in (getattr(np, n, None) for n in ("trapezoid", "trapz")) if f is not None},
 }
+EACH: dict[str, Callable[..., Any]] = {"logaddexp": logaddexp, "cbrt": cbrt}
+METHODS = {f.__name__: f for f in (cumsum, cumprod, var, std, ptp)}

@@ -7,7 +7,7 @@ built as an expression there, simplified there, and taken over.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from nbgrad.adjoints.ir import (
     FLOAT_ONE,
@@ -47,11 +47,12 @@ FUNCTIONS = {  # of floats, by their primitive; what is not `math`'s is spelled 
         for name in (
             *("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos"),
             *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "gamma"),
-            *("atan2", "hypot", "copysign", "fmod"),
+            *("atan2", "hypot", "copysign"),
         )
     },
     **{
         "math_pow": "math.pow",
+        "fmod": "np.fmod",
         "sign": "np.sign",
         "floor": "np.floor",
         "ceil": "np.ceil",
@@ -183,7 +184,7 @@ def _partials(op: str, values: tuple[float | None, ...]) -> list[node.Expr | Non
             assert isinstance(slope, node.Expr) and isinstance(body, node.Expr)
             found = [slope * node.var("y")]
         else:
-            body = PRIMS[_PRIMITIVE.get(op, op)].build(given)
+            body = primitive(op, given)
             swept = diff.vjp(body, wrt)
             slopes = [swept.get(n, diff.ZERO) for n in names]
             found = [s if isinstance(s, node.Expr) else None for s in slopes]
@@ -191,10 +192,21 @@ def _partials(op: str, values: tuple[float | None, ...]) -> list[node.Expr | Non
     return found
 
 
+def _of_primitive(op: str) -> tuple[str, int | None]:
+    """Its name in `expr/`, and the order of what is a function for each."""
+    name, _, order = op.partition("_")
+    return (name, int(order)) if order.isdecimal() else (_PRIMITIVE.get(op, op), None)
+
+
+def primitive(op: str, args: Sequence[node.Expr]) -> node.Expr:
+    name, order = _of_primitive(op)
+    return PRIMS[name].build(args) if order is None else PRIMS[name].build(args, order)
+
+
 def differentiable(op: str) -> bool:
     return (
-        op in ("add", "sub", "mul", "div", "neg", "float", "where", "gamma")
-        or _PRIMITIVE.get(op, op) in PRIMS
+        op in ("add", "sub", "mul", "div", "neg", "float", "float32", "where", "gamma")
+        or _of_primitive(op)[0] in PRIMS
     )
 
 
@@ -226,7 +238,7 @@ def _with(e: node.Expr, names: Mapping[str, Expr]) -> Expr:
     if name == "pow":
         return Apply("math_pow", tuple(args))
     if name == "polygamma":
-        return Apply("polygamma", (const(e.attr), *args)) if e.attr is not None else Apply(name, tuple(args))
+        return Apply(f"polygamma_{e.attr}", tuple(args))
     return Apply(name, tuple(args))
 
 
@@ -334,4 +346,4 @@ def _settled(sum_of: dict[Expr | None, int], p: Program) -> bool:
     return all(k == 0 or (k > 0 and (atom is None or _plainly(atom, p))) for atom, k in sum_of.items())
 
 
-__all__ = ["ZERO", "derivatives", "differentiable", "folded", "is_natural", "join", "kind"]
+__all__ = ["ZERO", "derivatives", "differentiable", "folded", "is_natural", "join", "kind", "primitive"]

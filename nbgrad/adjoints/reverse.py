@@ -7,11 +7,15 @@ result, an array's of its shape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
-from nbgrad.adjoints.analyse import Plan, contributions
+from nbgrad.adjoints.analyse import Plan, Policy, contributions
 from nbgrad.adjoints.ir import (
+    FLOAT_ZERO,
+    ZERO,
     Add,
+    Apply,
     Block,
     Branch,
     Expr,
@@ -27,21 +31,27 @@ from nbgrad.adjoints.ir import (
     Store,
     View,
     blocks,
+    names,
     sets,
     statements,
     whole,
     writes,
 )
+from nbgrad.adjoints.ops import kind
+from nbgrad.adjoints.revolve import onward
+from nbgrad.adjoints.shadows import filled_anew, set_not_added
 from nbgrad.adjoints.tangent import Sweep, added, counted, place_of, result
-from nbgrad.adjoints.text import Lines, branch, dtype_text, function_text
+from nbgrad.adjoints.text import Lines, Text, branch, dtype_text, function_text, parallel
 
 
 class Adjoint(Sweep):
+    counting = False  # is what is run again recorded in the forward sweep as well?
+
     def __init__(
         self,
         program: Program,
         wrt: Sequence[str],
-        policy: str = "auto",
+        policy: Policy = "auto",
         wraparound: bool = True,
         values: bool = True,
     ) -> None:
@@ -57,6 +67,19 @@ class Adjoint(Sweep):
         self.stores: dict[tuple[int, str], str] = {}
         self.position: dict[int, str] = {}  # of loops whose storage holds several runs of theirs
         self.early: set[str] = set()  # arrays whose bar was made in the forward sweep
+        self.steps: dict[
+            int, tuple[str, str]
+        ] = {}  # of loops whose turns are run again: how many, and from where
+        self.copies: dict[tuple[int, str], str] = {}
+        self.laid: dict[
+            int, tuple[str, str, str, str]
+        ] = {}  # of those whose copies have a room: its size, how many there are, where each lies, where the next one will
+        self.room: Lines = []  # for what the turns save that are run again between two copies
+        self.before: Lines = []  # what the next loop begins its turns with
+        self.sides: dict[
+            str, str
+        ] = {}  # names whose bar only one side of a branch adds to, by what decides it
+        self.added: set[str] = set()  # names whose bar was added to, on the side that is being written
         # where the forward sweep is:
         self.recording = True
         self.frame: Loop | None = None  # the stored loop around
@@ -73,7 +96,7 @@ class Adjoint(Sweep):
         """Parameters that are arrays with a bar."""
         return [n for n in self.p.params if n in self.active.arrays]
 
-    def source(self) -> str:
+    def source(self) -> Text:
         p, w = self.p, self.w
         for n in self.array_bars():
             self.bar(n)
@@ -90,11 +113,18 @@ class Adjoint(Sweep):
         scalars = [n for n in self.wrt if n in p.kinds]
         zeros = [f"{self.bar(n)} = 0.0" for n in sorted(self.touched)] + arrays + zeros
         bars = [self.bar(n) if n in self.touched else "0.0" for n in scalars]
-        values = [result(w, r) for r in p.results] if self.values else []
+        values: list[str] = []
+        undone = set(_assigned(body))  # in the reverse sweep names get back what they were in earlier turns
+        for r in p.results if self.values else ():
+            text = result(w, r)
+            if isinstance(r, Expr) and names(r) & undone:
+                value = p.fresh("value")
+                forward.append(f"{value} = {text}")
+                text = value
+            values.append(text)
         params = [*p.params, *(self.bar(n) for n in self.array_bars()), *seeds]
-        return function_text(
-            f"{p.name}_adjoint", params, [*self.first, *forward, *head, *zeros, *seeded, *body], values + bars
-        )
+        lines = [*self.first, *forward, *head, *zeros, *seeded, *body]
+        return function_text(f"{p.name}_adjoint", params, lines, values + bars, self.first)
 
     # ------------------------------------------------ forwards
 
@@ -117,11 +147,15 @@ class Adjoint(Sweep):
 
     def turn(self, loop: Loop) -> str:
         """Where a turn of a loop keeps its values."""
+        if loop.room:
+            return "0"
+        if id(loop) in self.steps:
+            return f"u({loop.counter} - {self.steps[id(loop)][1]})"
         position = self.position.get(id(loop))
         if loop.trips:
             assert position is not None
-            return position
-        return loop.counter if position is None else f"{position} + {loop.counter}"
+            return f"u({position})"
+        return loop.counter if position is None else f"u({position} + {loop.counter})"
 
     def statement(self, s: object, out: Lines) -> None:
         if isinstance(s, Let):
@@ -152,7 +186,10 @@ class Adjoint(Sweep):
             if self.left_out(s):
                 return
             in_branch, self.in_branch = self.in_branch, 0
-            self.forward_loop(s, out, bool(in_branch))
+            if s.steps and self.recording:
+                self.forward_steps(s, out, bool(in_branch))
+            else:
+                self.forward_loop(s, out, bool(in_branch))
             self.in_branch = in_branch
             self.kept(sets(s), out)
         else:
@@ -176,6 +213,7 @@ class Adjoint(Sweep):
 
     def forward_loop(self, s: Loop, out: Lines, in_branch: bool) -> None:
         w = self.w
+        before, self.before = self.before, []
         save = self.recording and bool(s.saved) and self.plan.has_adjoint(s)
         frame, recording = self.frame, self.recording
         if save:
@@ -193,18 +231,19 @@ class Adjoint(Sweep):
             if tests:
                 head, body = "while True:", [*tests, f"if not {w.text(s.test, 4)}:", ["break"]]
         heads = [n for n, _, _ in s.carried]
-        if save and s.trips:
+        if save and s.trips and not s.steps:
             at = self.position[id(s)]
             body += [f"{self.store_of(s, n)} = reserve({self.store_of(s, n)}, {at} + 1)" for n in s.saved]
         if save:
             body += [self.save(s, n) for n in s.saved if n in heads]
+        body += before
         self.frame = None if s.rerun else s
-        self.recording = recording and not s.rerun
+        self.recording = recording and (self.counting or not s.rerun)
         body += self.forwards(s.body)
         self.frame, self.recording = frame, recording
         self.pairs([(n, last) for n, _, last in s.carried], body)
         w.rising.discard(s.counter)
-        if save and s.trips:
+        if save and s.trips and not s.steps:
             body.append(f"{self.position[id(s)]} += 1")
         if s.trips:
             out.append(f"{s.trips} = 0")
@@ -213,9 +252,177 @@ class Adjoint(Sweep):
             body += [f"if {w.text(s.stopped)}:", ["break"]]
         if not body:
             return
-        out += [head, body]
+        out += [self.dealt(s, head), body]
         if save and id(s) in self.position and not s.trips:
             out.append(f"{self.position[id(s)]} += {w.text(s.count)}")
+
+    # ------------------------------------------------ time steps
+
+    def forward_steps(self, s: Loop, out: Lines, in_branch: bool) -> None:
+        """The loop as it is, but that each so many turns what it carries is copied."""
+        w, p = self.w, self.p
+        count = w.text(s.count)
+        if s.room:
+            room, held, at, beyond = p.fresh("room"), p.fresh("held"), p.fresh("places"), p.fresh("next_copy")
+            self.laid[id(s)] = room, held, at, beyond
+            self.steps[id(s)] = "1", ""
+            out += [f"{room} = max(min({s.room}, {count}), 1)", f"{held} = 0", f"{beyond} = 0"]
+            copies = room
+        else:
+            every, _ = self.steps[id(s)] = p.fresh("every"), p.fresh("first")
+            out.append(f"{every} = {s.steps}" if s.steps != "0" else f"{every} = int(math.sqrt({count})) + 1")
+            copies = f"(({count} + {every} - 1) // {every})"
+        carried = [n for n, _, _ in s.carried]
+        kinds = {"float": "float64", "int": "int64", "bool": "bool"}
+        sizes = {n: self.length_of(n) for n in [*carried, *s.states]}
+        dtypes = {n: p.arrays[n].dtype if n in p.arrays else kinds[p.kinds[n]] for n in sizes}
+        if s.room:
+            sizes[at], dtypes[at] = "1", "int64"
+        for n, size in sizes.items():
+            self.copies[id(s), n] = copy = at if s.room and n == at else p.fresh(f"copies_{n}")
+            length, dtype = copies if size == "1" else f"{copies} * {size}", dtype_text(dtypes[n])
+            if s.trips or in_branch:
+                self.first.append(f"{copy} = np.empty(0{dtype})")
+                length = "" if s.trips else f"reserve({copy}, {length})"
+            else:  # which LLVM knows to be no other array, as it does not of what `reserve` gives
+                length = f"np.empty({length}{dtype})"
+            if length:
+                out.append(f"{copy} = {length}")
+        turn = s.trips
+        if not turn:
+            turn = s.counter = s.var if s.straight else s.counter or p.fresh("t")
+        recording, self.recording = self.recording, self.counting
+        if s.room:
+            self.before = self.laid_at(s, turn, count)
+        else:
+            place = p.fresh("at")
+            kept: Lines = [f"{place} = {turn} // {every}"]
+            for n, size in sizes.items():
+                if s.trips:
+                    copy = self.copies[id(s), n]
+                    kept.append(f"{copy} = reserve({copy}, ({place} + 1) * {size})")
+                self.copied(s, n, place, kept, back=False)
+            self.before = [f"if {turn} % {every} == 0:", kept]
+        self.forward_loop(s, out, False)
+        self.recording = recording
+
+    def shown(self, s: Loop) -> list[str]:
+        """Arrays that the caller will see, as they are when all turns are over."""
+        results = {r.base for r in self.p.results if isinstance(r, View)}
+        return [n for n in s.states if n in results or n in self.p.params]
+
+    def laid_at(self, s: Loop, turn: str, end: str) -> Lines:
+        """A copy where the schedule has one, of the turns up to `end`."""
+        room, held, at, beyond = self.laid[id(s)]
+        kept: Lines = [f"{at}[{held}] = {turn}"]
+        for n in [*(n for n, _, _ in s.carried), *s.states]:
+            self.copied(s, n, held, kept, back=False)
+        far = f"{self.schedule()}({end} - {turn}, {room} - {held})"
+        kept += [f"{beyond} = {turn} + {far}", f"{held} += 1"]
+        return [f"if {turn} == {beyond}:", kept]
+
+    def schedule(self) -> str:
+        self.p.taken.add("onward")
+        self.p.constants["onward"] = onward
+        return "onward"
+
+    def length_of(self, name: str) -> str:
+        """How many numbers a copy of it takes."""
+        sizes = (
+            [f"{name}.shape[{k}]" for k in range(self.p.arrays[name].rank)] if name in self.p.arrays else []
+        )
+        return f"({' * '.join(sizes)})" if len(sizes) > 1 else sizes[0] if sizes else "1"
+
+    def copied(self, s: Loop, name: str, at: str, out: Lines, back: bool) -> None:
+        """Between a name, or an array, and its copy. By loops: what an assignment of slices may raise takes long to compile."""
+        copy = self.copies[id(s), name]
+        if name not in self.p.arrays:
+            out.append(f"{name} = {copy}[{at}]" if back else f"{copy}[{at}] = {name}")
+            return
+        counters = [self.p.fresh("i") for _ in range(self.p.arrays[name].rank)]
+        place = "" if at == "0" else at
+        for k, i in enumerate(counters):
+            inner = f"({place})" if " " in place else place
+            place = f"{inner} * {name}.shape[{k}] + {i}" if place else i
+        pair = f"{name}[{', '.join(counters)}]", f"{copy}[u({place})]"
+        line: Lines = [" = ".join(pair if back else pair[::-1])]
+        for k, i in reversed(list(enumerate(counters))):
+            line = [f"for {i} in range({name}.shape[{k}]):", line]
+        out += line
+
+    def back_steps(self, s: Loop, out: Lines) -> None:
+        """From the last copy to the first: the turns behind it are run again, now recording, and reversed."""
+        p, w = self.p, self.w
+        every, low = self.steps[id(s)]
+        count = s.trips or w.text(s.count)
+        carried = [c for c in s.carried if c[0] in self.active.names]
+        self.touched |= {n for n, _, _ in carried}
+        ends: Lines = []
+        for n in self.shown(s):
+            end = self.copies[id(s), f"{n} at the end"] = p.fresh(f"last_{n}")
+            out.append(f"{end} = np.empty({self.length_of(n)}{dtype_text(p.arrays[n].dtype)})")
+            self.copies[id(s), n], kept = end, self.copies[id(s), n]
+            self.copied(s, n, "0", out, back=False)
+            self.copied(s, n, "0", ends, back=True)
+            self.copies[id(s), n] = kept
+        if s.test is not None or not s.counter:
+            s.counter = s.counter or p.fresh("t")
+        for n in s.saved:
+            dtype = dtype_text({"float": "float64", "int": "int64", "bool": "bool"}[p.kinds[n]])
+            out.append(f"{self.store_of(s, n)} = np.empty({every}{dtype})")
+        heads = [n for n, _, _ in s.carried]
+        place = (
+            [] if s.counter == s.var or not s.var else [f"{s.var} = {w.text(place_of(s, Name(s.counter)))}"]
+        )
+        turn: Lines = [*place, *(self.save(s, n) for n in s.saved if n in heads)]
+        turn += self.turn_again(s, recording=True)
+        out += self.room
+        self.room = []
+        back: Lines = [f"{n} = {self.store_of(s, n)}[{self.turn(s)}]" for n in s.saved if n in heads]
+        if s.room:
+            at = p.fresh("at")
+            body = [*self.up_to(s, at, place), f"{s.counter} = {at}", *turn, *back]
+            last = count
+        else:
+            at, high = p.fresh("at"), p.fresh("end")
+            body = [f"{low} = {at} * {every}", f"{high} = min({low} + {every}, {count})"]
+            for n in [*heads, *s.states]:
+                self.copied(s, n, at, body, back=True)
+            body += [f"for {s.counter} in range({low}, {high}):", turn]
+            last = f"({count} + {every} - 1) // {every}"
+        head, arrays, zeros, mine = self.backwards(s.body, s, self.handed(carried))
+        mine = head + arrays + zeros + mine
+        self.set_anew(s, mine)
+        if s.room:
+            body += mine
+        else:
+            body += [f"for {s.counter} in range({high} - 1, {low} - 1, -1):", place + back + mine]
+        if mine:  # else nothing moves back through the turns
+            out += [f"for {at} in range({_minus_one(last)}, -1, -1):", body, *ends]
+        for n, first, _ in carried:
+            self.contribute(first, Name(self.bar(n)), out)
+
+    def turn_again(self, s: Loop, recording: bool) -> Lines:
+        state = self.recording, self.frame
+        self.recording, self.frame = recording, s if recording else None
+        lines = self.forwards(s.body)
+        self.recording, self.frame = state
+        if not (recording and s.room):  # of which the next turn is known
+            self.pairs([(n, last) for n, _, last in s.carried], lines)
+        return lines
+
+    def up_to(self, s: Loop, at: str, place: Lines) -> Lines:
+        """What the turn `at` begins with, from the last copy, which is given up if it is that; on the way others are laid."""
+        room, held, places, beyond = self.laid[id(s)]
+        low = self.p.fresh("first")
+        lines: Lines = [f"{low} = {places}[{held} - 1]"]
+        for n in [*(n for n, _, _ in s.carried), *s.states]:
+            self.copied(s, n, f"{held} - 1", lines, back=True)
+        far = f"{self.schedule()}({at} + 1 - {low}, {room} - {held} + 1)"
+        way = [*place, *self.laid_at(s, s.counter, f"{at} + 1"), *self.turn_again(s, recording=False)]
+        lines += [f"if {low} == {at}:", [f"{held} -= 1"], "else:"]
+        lines.append([f"{beyond} = {low} + {far}", f"for {s.counter} in range({low}, {at}):", way])
+        return lines
 
     def storage(self, s: Loop, out: Lines, nested: bool, in_branch: bool) -> None:
         """Room for what the turns save: of their number where the loop runs once, else it grows."""
@@ -224,12 +431,24 @@ class Adjoint(Sweep):
             self.position[id(s)] = at = self.p.fresh("p")
             self.first.append(f"{at} = 0")
         at = self.position.get(id(s), "")
+        sized = None if in_branch or s.trips else self.plan.turns_of_all(s)
         for n in s.saved:
             new = (id(s), n) not in self.stores
             store = self.store_of(s, n)
             dtype = dtype_text({"float": "float64", "int": "int64", "bool": "bool"}[self.p.kinds[n]])
             if not grows and not in_branch:
                 out.append(f"{store} = np.empty({self.w.text(s.count)}{dtype})")
+                continue
+            again = next((q for q in reversed(s.around) if q.rerun or q.steps), None)
+            if sized is not None and again is not None and again.steps:
+                if new:
+                    every, turns = self.steps[id(again)][0], self.w.text(sized, 9)
+                    size = turns if every == "1" else f"{every} * {turns}"
+                    self.room.append(f"{store} = np.empty({size}{dtype})")
+                continue
+            if sized is not None:
+                if new:
+                    self.first.append(f"{store} = np.empty({self.w.text(sized)}{dtype})")
                 continue
             if new:
                 self.first.append(f"{store} = np.empty(0{dtype})")
@@ -243,10 +462,24 @@ class Adjoint(Sweep):
         for leaf, part in contributions(self.active, e, g, y):
             if isinstance(leaf, Load):
                 target = f"{self.bar(leaf.base)}[{self.w.index(leaf.index)}]"
+                if self.is_guarded(part):  # a load before a loop that has no turn may be beyond the end
+                    out += [f"if {self.w.text(part.args[0])}:", [added(target, part.args[1], self.w)]]
+                    continue
             else:
                 self.touched.add(leaf.name)
+                self.added.add(leaf.name)
+                self.sides.pop(leaf.name, None)
                 target = self.bar(leaf.name)
             out.append(added(target, part, self.w))
+
+    def is_guarded(self, e: Expr) -> TypeGuard[Apply]:
+        """Is it what `hoist_loads` makes of a load?"""
+        if not isinstance(e, Apply) or e.op != "where" or e.args[2] != FLOAT_ZERO:
+            return False
+        test = e.args[0]
+        if not isinstance(test, Apply) or test.op != "gt" or test.args[1] != ZERO:
+            return False
+        return kind(test.args[0], self.p.kinds, self.p.arrays) == "int"
 
     def backwards(
         self, block: Block, frame: Loop | None = None, handed: Sequence[str] = ()
@@ -255,8 +488,10 @@ class Adjoint(Sweep):
         out: Lines = list(handed)
         arrays: Lines = []
         own = {n for s in block for n in sets(s)}
+        sides, self.sides = self.sides, {}
         for s in reversed(block):
             self.back(s, out, arrays, frame, block)
+        self.sides = sides
         head: Lines = []
         if frame is not None and not frame.rerun:
             self.restore(block, frame, head)
@@ -284,16 +519,28 @@ class Adjoint(Sweep):
         elif isinstance(s, Product) and s.base in active.arrays:
             self.back_product(s, out)
         elif isinstance(s, Branch):
-            then: Lines = []
-            other: Lines = []
-            for n, a, b in s.merged:
-                if n in active.names and n in self.touched:
-                    self.contribute(a, Name(self.bar(n)), then)
-                    self.contribute(b, Name(self.bar(n)), other)
-            then, other = self.whole(s.then, frame, then), self.whole(s.other, frame, other)
-            branch(out, w.text(s.test), then, other)
+            merged = [m for m in s.merged if m[0] in active.names and m[0] in self.touched]
+            known, around = set(self.touched), self.added
+            then, on_then = self.side(s.then, [(n, a) for n, a, _ in merged], frame)
+            other, on_other = self.side(s.other, [(n, b) for n, _, b in merged], frame)
+            self.added = around | on_then | on_other
+            test = w.text(s.test)
+            branch(out, test, then, other)
+            if isinstance(s.test, Name):
+                self.sides |= dict.fromkeys(on_then - on_other - known, test)
+                self.sides |= dict.fromkeys(on_other - on_then - known, f"not {test}")
         elif isinstance(s, Loop) and self.plan.has_adjoint(s):
             self.back_loop(s, out)
+
+    def side(
+        self, block: Block, merged: Sequence[tuple[str, Expr]], frame: Loop | None
+    ) -> tuple[Lines, set[str]]:
+        """One side of a branch, and the names whose bar it adds to."""
+        self.added = set()
+        out: Lines = []
+        for n, e in merged:
+            self.contribute(e, Name(self.bar(n)), out)
+        return self.whole(block, frame, out), self.added
 
     def back_make(self, s: Make, arrays: Lines, frame: Loop | None, block: Block) -> None:
         if frame is not None and not frame.rerun:
@@ -334,9 +581,13 @@ class Adjoint(Sweep):
         out.append(f"{w.all_of(whole(g, self.p.arrays[s.base].rank), g)} = 0.0")
 
     def back_loop(self, s: Loop, out: Lines) -> None:
+        if s.steps:
+            self.back_steps(s, out)
+            return
         w, active = self.w, self.active
         count = s.trips or w.text(s.count)
         carried = [c for c in s.carried if c[0] in active.names]
+        moved = {self.sides.get(n, "") for n, _, _ in carried if n in self.touched}
         self.touched |= {n for n, _, _ in carried}
         at = self.position.get(id(s)) if s.saved else None
         if at is not None and not s.trips:
@@ -359,12 +610,35 @@ class Adjoint(Sweep):
         handed = self.handed(carried)
         head, arrays, zeros, mine = self.backwards(s.body, None if s.rerun else s, handed)
         w.rising.discard(s.counter)
+        self.set_anew(s, mine)
         body += head + arrays + zeros + mine
         if mine:
             turns = f"range({count})" if upwards else f"range({_minus_one(count)}, -1, -1)"
-            out += [f"for {s.counter} in {turns}:", body]
+            head_line = f"for {s.counter} in {turns}:"
+            if upwards and s.parallel:
+                passed = [self.bar(n) for n, _, _ in carried]
+                head_line = parallel(s.counter, count, s.var, {}, passed, reverse=True)
+            (side,) = moved if len(moved) == 1 and self.takes_only(s) else ("",)
+            out += [f"if {side}:", [head_line, body]] if side else [head_line, body]
         for n, first, _ in carried:
             self.contribute(first, Name(self.bar(n)), out)
+
+    def set_anew(self, s: Loop, lines: Lines) -> None:
+        """The bars of arrays that each turn fills are set where they were added to."""
+        if s.parallel:
+            return
+        for k in filled_anew(self.plan, s):
+            extents = self.p.arrays[k].extents or ()
+            if len(extents) == 1 and k in self.bars:
+                set_not_added(lines, self.bars[k], self.w.text(extents[0]))
+
+    def takes_only(self, s: Loop) -> bool:
+        """Is there nothing but the bars of carried names that its reversed turns pass on?"""
+        inner = [s, *self.plan.within_now(s)]
+        if s.test is not None or s.rerun or s.parallel or any(id(q) in self.position for q in inner):
+            return False
+        written = (Store, Add, Make, Product, Grow)
+        return not any(isinstance(q, written) and q.base in self.active.arrays for q in inner)
 
     def handed(self, carried: Sequence[tuple[str, Expr, Expr]]) -> Lines:
         """The bars of what a turn makes of carried names, from those of the next turn."""
@@ -389,6 +663,14 @@ class Adjoint(Sweep):
         self.in_branch = 0
         out += self.forwards(s.body)
         self.recording, self.frame, self.only, self.private, self.in_branch = state
+
+
+def _assigned(lines: Lines) -> Iterator[str]:
+    for line in lines:
+        if isinstance(line, list):
+            yield from _assigned(line)
+        else:
+            yield line.partition(" ")[0]
 
 
 def _turned(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nbgrad.adjoints import ops
-from nbgrad.adjoints.analyse import Activity, hoist_loads
+from nbgrad.adjoints.analyse import Activity, hoist_loads, only_added
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
@@ -33,7 +33,7 @@ from nbgrad.adjoints.ir import (
     loads,
     names,
 )
-from nbgrad.adjoints.text import Lines, Writer, branch, copies, dtype_text, function_text
+from nbgrad.adjoints.text import Lines, Text, Writer, branch, copies, dtype_text, function_text, parallel
 
 
 class Sweep:
@@ -103,9 +103,22 @@ class Sweep:
         if s.stopped is not None:
             body += [f"if {w.text(s.stopped)}:", ["break"]]
         if body:
-            out += [head, body]
+            out += [self.dealt(s, head), body]
         elif s.test is not None:
             out += [head, ["pass"]]
+
+    def dealt(self, s: Loop, head: str) -> str:
+        """The head of a loop, of which threads may take parts where its turns hand on nothing but sums."""
+        own = {n for n, _, _ in s.carried}
+        alone = any(n in s.saved or not only_added(s, n, last) for n, _, last in s.carried)
+        if not s.parallel or alone or any(self.p.kinds[n] == "bool" for n in own):
+            return head
+        sums = {n: "0" if self.p.kinds[n] == "int" else "0.0" for n in sorted(own)}
+        return parallel(s.counter, self.w.text(s.count), s.var, sums | self.beside(own))
+
+    def beside(self, sums: set[str]) -> dict[str, str]:
+        """What else is a sum if these are."""
+        return {}
 
 
 def counted(p: Program, s: Loop, w: Writer, body: Lines) -> str:
@@ -136,7 +149,7 @@ def added(target: str, e: Expr, w: Writer) -> str:
     return f"{target} += {w.text(e)}"
 
 
-def primal(program: Program, wraparound: bool = True) -> str:
+def primal(program: Program, wraparound: bool = True) -> Text:
     """The program as it is."""
     hoist_loads(program)
     sweep = Sweep(program, wraparound)
@@ -167,7 +180,7 @@ class Tangent(Sweep):
         """The inputs that have a tangent, in their order: those that are wanted, and arrays that get one."""
         return [p for p in self.p.params if p in self.wrt or p in self.activity.arrays]
 
-    def source(self) -> str:
+    def source(self) -> Text:
         p, w = self.p, self.w
         params = [*p.params, *(self.dot(n) for n in self.params())]
         body = self.forwards(p.body)
@@ -229,9 +242,13 @@ class Tangent(Sweep):
         super().statement(s, out)
         if isinstance(s, Make) and s.base in active.arrays:
             shape = f"{self.w.shape(s.extents)}{dtype_text(self.p.arrays[s.base].dtype)}"
-            out.append(f"{self.dot(s.base)} = np.zeros({shape})")
+            how = "zeros" if s.zeros else "empty"  # each store sets both
+            out.append(f"{self.dot(s.base)} = np.{how}({shape})")
         if isinstance(s, Grow) and s.base in active.arrays:
             out.append(f"{self.dot(s.base)} = reserve({self.dot(s.base)}, {w.text(s.size)})")
+
+    def beside(self, sums: set[str]) -> dict[str, str]:
+        return {self.dot(n): "0.0" for n in sorted(sums & self.activity.names)}
 
     def pairs(self, pairs: Sequence[tuple[str, Expr]], out: Lines) -> None:
         both: list[tuple[str, Expr]] = []

@@ -1,7 +1,7 @@
 """Programs and what is made of them as Python: expressions, views, blocks; and the small rewrites that make it read as if written by hand.
 
-Promises readers that the text is what Numba compiles and what is differentiated for the next order. An index that is surely not negative is
-written `u(...)` where Numba would otherwise test whether it counts from the end.
+Promises readers that the text is what is differentiated for the next order and, but for what `quick.py` makes quicker, what Numba
+compiles. An index that is surely not negative is written `u(...)` where Numba would otherwise test whether it counts from the end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,35 @@ from typing import Any
 
 from nbgrad.adjoints.ir import Apply, At, Const, Expr, Extent, Load, Name, Program, Span, View, names
 from nbgrad.adjoints.ops import ARITHMETIC, COMPARISONS, FUNCTIONS, LEVELS, is_natural
+
+
+class Parallel(str):
+    """The head of a loop whose turns threads may share."""
+
+    counter: str
+    trips: str  # how many there are
+    here: tuple[str, ...]  # what an index is called that is the turn's own
+    sums: tuple[str, ...] = ()  # numbers that turns only add to
+    zeros: dict[str, str]
+    passed: tuple[str, ...] = ()  # numbers that a turn leaves as they were
+    reverse: bool = False
+
+
+def parallel(
+    counter: str,
+    count: str,
+    var: str,
+    sums: dict[str, str],
+    passed: Sequence[str] = (),
+    reverse: bool = False,
+) -> Parallel:
+    """`sums`: the names, and what each begins from."""
+    head = Parallel(f"for {counter} in prange({count}):")
+    head.counter, head.trips = counter, count
+    head.here = (counter, var)
+    head.sums, head.zeros, head.passed, head.reverse = tuple(sums), sums, tuple(passed), reverse
+    return head
+
 
 Lines = list[Any]  # of texts, and of lists of them: the block that the line before opens
 
@@ -145,9 +174,35 @@ def indented(lines: Lines, by: str = "") -> list[str]:
     return found
 
 
-def function_text(name: str, params: Sequence[str], body: Lines, results: Sequence[str]) -> str:
-    lines = [*tidied(body), f"return {', '.join(results)}" if results else "return None"]
-    return "\n".join([f"def {name}({', '.join(params)}):", *indented(lines, "    "), ""])
+class Text(str):
+    """A function, and what it was written from."""
+
+    params: Sequence[str]
+    body: Lines
+    results: Sequence[str]
+    scratch: dict[str, str]  # storage of the adjoint's own, by name
+    known: Any = None  # of its names, to who makes it quicker
+
+    @property
+    def dealt(self) -> bool:
+        """Is there a loop of which threads may take parts?"""
+        return any(isinstance(line, Parallel) for line in self.body)
+
+
+def function_text(
+    name: str, params: Sequence[str], body: Lines, results: Sequence[str], scratch: Sequence[str] = ()
+) -> Text:
+    lines = tidied(body)
+    made = Text(
+        "\n".join([f"def {name}({', '.join(params)}):", *indented([*lines, returned(results)], "    "), ""])
+    )
+    made.params, made.body, made.results = params, lines, results
+    made.scratch = {line.partition(" ")[0]: line for line in scratch}
+    return made
+
+
+def returned(names: Sequence[str]) -> str:
+    return f"return {', '.join(names)}" if names else "return None"
 
 
 # ---------------------------------------------------------------- tidying

@@ -28,6 +28,7 @@ from nbgrad.autograd.grad_mode import (
 from nbgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from nbgrad.autograd.variable import Variable
 from nbgrad.history.saved import SavedTensor
+from nbgrad.tape.modes import state
 
 if TYPE_CHECKING:
     from nbgrad.autograd import function as function
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 def variable(*args: Any, **kwargs: Any) -> Any:
     """PyTorch has this in the place of the module, which is found by `import`."""
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
+
+
+def _is_checkpoint_valid() -> bool:
+    """Whether a part may run its own backward now: not inside of one that was asked for some gradients only."""
+    return state.task is None or not state.task.asked
 
 
 if not TYPE_CHECKING:  # for which all names are there

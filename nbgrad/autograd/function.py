@@ -11,15 +11,16 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from nbgrad.autograd._kept import _count, _count_writes, _forbid_writes, _keep, _output, _unpack
 from nbgrad.autograd.forward_ad import check_tangent
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import cached
 from nbgrad.core.overrides import armed
 from nbgrad.core.pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 from nbgrad.core.refusals import title
-from nbgrad.core.tensor import Tensor, accumulator, edge, new, requires
+from nbgrad.core.tensor import Tensor, accumulator, edge, new, requires, storage_of
 from nbgrad.dispatch import transforms
 from nbgrad.history.backward import note_origin
 from nbgrad.history.saved import Output, SavedTensor, origin
@@ -288,7 +289,10 @@ class Function(metaclass=FunctionMeta):
             raise RuntimeError(_NO_SETUP)
         if state.active and transforms.wrapped(tree_flatten(args)[0]):
             return _transformed(cls, args, separate)
-        return cls._call(args, separate, cls.forward)[1]
+        node, result = cls._call(args, separate, cls.forward)
+        if node.saved_for_forward:  # which nobody asks for any more: it would live as long as the result
+            del node.saved_for_forward
+        return result
 
     @classmethod
     def _call(
@@ -426,6 +430,8 @@ def _transformed(cls: type[Function], args: tuple[Any, ...], separate: bool) -> 
         for k in ids:
             state.duals = tuple([i for i in open_levels if i < k])
             _move(node, args, given[k], outs, k)
+        if node.saved_for_forward:
+            del node.saved_for_forward
     finally:
         state.duals = open_levels
     return result
@@ -445,6 +451,7 @@ def _move(
         else t
         for a, t in zip(args, tangents)
     ]
+    versions = [None if t is None else storage_of(t).version for t in tangents]
     node.forwards = True
     try:
         found = node._forward_cls.jvp(node, *given)
@@ -469,8 +476,9 @@ def _move(
                 )
             continue
         written = next((m for m, a in enumerate(args) if a is t), None)
-        if written is not None and tangents[written] is not None:
-            if tangent is not tangents[written]:
+        own = None if written is None else tangents[written]
+        if written is not None and own is not None:
+            if tangent is not own or storage_of(own).version == versions[written]:
                 raise RuntimeError(
                     "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an "
                     "input inplace, then the jvp function must modify the corresponding gradient inplace."

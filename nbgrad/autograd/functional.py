@@ -8,6 +8,7 @@ computes all rows, or columns, at once.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,14 +17,19 @@ from nbgrad.autograd._vmap import basis, by_input, vmap
 from nbgrad.autograd.forward_ad import duals, tangent_or_zeros
 from nbgrad.autograd.function import FunctionCtx
 from nbgrad.autograd.grad_mode import enable_grad
-from nbgrad.core.tensor import Tensor, edge, requires
+from nbgrad.core.tensor import Tensor, edge, requires, set_requires_grad
 from nbgrad.dispatch.transforms import moving
 from nbgrad.memory.storage import Marked
 from nbgrad.ops.make.filled import zeros, zeros_like
 from nbgrad.ops.views.join import stack
 from nbgrad.ops.views.slices import split
+from nbgrad.tape.modes import state
 
 Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
+
+_within = (
+    threading.local()
+)  # whether the transforms around a call are those of a Jacobian that is asked for here
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -303,7 +309,12 @@ def _forward_jacobian(
             return tuple([tangent_or_zeros(o, k) for o in outputs(*duals(points, directions, k))])
 
     points = [x.detach() for x in xs]
-    columns = vmap(push)(*basis(points))
+    before = getattr(_within, "jacobian", False)
+    _within.jacobian = before or not (state.transforms or state.levels)
+    try:
+        columns = vmap(push)(*basis(points))
+    finally:
+        _within.jacobian = before
     found = [by_input(column, column.shape[1:], points) for column in columns]
     blocks = [of_one if several else of_one[0] for of_one in found]
     return blocks if many[0] else blocks[0]
@@ -347,7 +358,12 @@ def _sources(name: str, inputs: Any, create_graph: bool) -> tuple[bool, tuple[Te
 
 
 def _variable(t: Tensor) -> Tensor:
-    return t if requires(t) else t.requires_grad_()
+    if requires(t):
+        return t
+    if getattr(_within, "jacobian", False):  # the transforms are those of a Jacobian further out
+        set_requires_grad(t, True, "only Tensors of floating point dtype can require gradients")
+        return t
+    return t.requires_grad_()
 
 
 def _own(t: Tensor, create_graph: bool) -> Tensor:

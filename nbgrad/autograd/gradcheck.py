@@ -357,7 +357,7 @@ class _Check:
                     )
 
     def batched_forward(self) -> None:
-        for t in self.sources:
+        for j, t in enumerate(self.sources):
 
             def push(direction: Tensor, t: Tensor = t) -> tuple[Tensor, ...]:
                 found = self.push([direction if x is t else None for x in self.sources])
@@ -372,7 +372,7 @@ class _Check:
                     f"While computing batched gradients, got: {error}\n\n{_BATCHED_FORWARD}"
                 ) from error
             for i, got in enumerate(together):
-                self.alike(got, [row[i] for row in apart], i, i, _BATCHED_FORWARD)
+                self.alike(got, [row[i] for row in apart], i, j, _BATCHED_FORWARD)
 
     def alike(self, got: Tensor | None, rows: Sequence[Tensor | None], i: int, j: int, words: str) -> None:
         like = next((r for r in rows if r is not None), self.sources[j])
@@ -592,12 +592,10 @@ def _checked_inputs(inputs: Sequence[Any]) -> list[Tensor]:
 
 
 def _random_weight(o: Tensor, strided: bool) -> Tensor:
-    rng = np.random.default_rng()
-    values = rng.uniform(-1, 1, (*o.shape, 2) if strided else tuple(o.shape))
-    t = _tensor(values, o)
-    if strided:
-        t = t.select(-1, 0)
-    return t.detach().requires_grad_()
+    """Drawn as PyTorch draws it, so that what a program draws next is the same."""
+    strided = strided and o.numel() > 1
+    t = o.detach().new_empty((*o.shape[:-1], 2 * o.shape[-1]) if strided else o.shape).uniform_(-1, 1)
+    return (t[..., 1::2] if strided else t).requires_grad_()
 
 
 def _unit(rng: np.random.Generator, t: Tensor) -> Array:

@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any
 
@@ -43,7 +43,7 @@ class FunctionEvent:
     """
 
     count = 1
-    is_async = False
+    is_async = False  # whether it goes on beside the calls, as a message does
 
     def __init__(self, id: int, call: Call, start: float) -> None:
         self.id, self.name = id, call.name
@@ -68,8 +68,12 @@ class FunctionEvent:
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The time less that of the calls inside."""
-        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+        """The time less that of the calls inside; of what goes on beside the calls 0."""
+        return (
+            0.0
+            if self.is_async
+            else self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+        )
 
     @property
     def cpu_memory_usage(self) -> int:
@@ -257,6 +261,11 @@ class EventList(list[Any]):
                 about["Sequence number"] = e.sequence_nr
             if e.input_shapes:
                 about["Input Dims"] = e.input_shapes
+            if e.is_async:
+                track = {"cat": "communication", "name": e.name, "id": e.id, "pid": pid, "tid": e.thread}
+                events.append({"ph": "b", "ts": e.time_range.start, "args": about, **track})
+                events.append({"ph": "e", "ts": e.time_range.end, **track})
+                continue
             category = "user_annotation" if e.is_user_annotation else "cpu_op"
             events.append(
                 {"ph": "X", "cat": category, "name": e.name, **place, "dur": e.cpu_time, "args": about}
@@ -294,6 +303,7 @@ class _Recorder(Watch):
         super().__init__()
         self.shapes, self.memory, self.lines = shapes, memory, stack
         self.events: list[FunctionEvent] = []
+        self.open: dict[int, FunctionEvent] = {}  # beside the calls, and not at their end
         self.counted: dict[int, Any] = {}  # weak references to memory that was made, by identity
         self.start = perf_counter_ns()
 
@@ -314,6 +324,29 @@ class _Recorder(Watch):
             call.args = ()  # what is not needed is not kept alive
         self.events.append(event)
         self.start += int((self._now() - now) * 1e3)
+
+    def beside(self, name: str, shapes: list[Any], waits: bool) -> Callable[[], None]:
+        event = FunctionEvent(len(self.events) + 1, Call(name), self._now())
+        event.is_async, event.is_user_annotation = not waits, False
+        if waits and self.stack:
+            event.cpu_parent = self.stack[-1].data
+            self.stack[-1].data.cpu_children.append(event)
+        if self.shapes:
+            event.input_shapes = shapes
+        self.events.append(event)
+        self.open[event.id] = event
+
+        def end() -> None:
+            if self.open.pop(event.id, None) is not None:
+                event.time_range.end = self._now()
+
+        return end
+
+    def close(self) -> None:
+        """What is still under way has been so until now."""
+        for event in self.open.values():
+            event.time_range.end = self._now()
+        self.open.clear()
 
     def left(self, call: Call, result: Any) -> None:
         now = self._now()
@@ -406,6 +439,7 @@ class profile:
         if not self.enabled:
             return
         self._recorder.__exit__()
+        self._recorder.close()
         _here.recorder = self._outside
         self._events = EventList(self._recorder.events, self.profile_memory)
         self._finished = True
@@ -441,6 +475,18 @@ class profile:
         return self.table() if self._finished else "<unfinished torch.autograd.profile>"
 
     __repr__ = __str__
+
+
+def beside(name: str, tensors: Iterable[Any], waits: bool = False) -> Callable[[], None] | None:
+    """A row for a message, in the profile that is on: what comes back ends it. One for which its call `waits` is part of that.
+
+    >>> torch.autograd.profiler.beside("mpi:send", []) is None
+    True
+    """
+    recorder: _Recorder | None = getattr(_here, "recorder", None)
+    if recorder is None:
+        return None
+    return recorder.beside(name, [_shape(t) for t in tensors], waits)
 
 
 class record_function(contextlib.ContextDecorator):

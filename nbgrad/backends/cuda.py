@@ -1,4 +1,4 @@
-"""How CUDA's libraries are to compute, for scripts that choose it before they ask for a GPU: it is kept, and changes nothing."""
+"""How CUDA's libraries are to compute, for scripts that choose it before they ask for a GPU: products by cuBLAS, where it is, go by it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Final
 
 from nbgrad.backends._switches import switch
+from nbgrad.kernels.cuda.blas import switches
 from nbgrad.memory import gpu
 from nbgrad.nn.attention import enabled as _attention
 
@@ -27,6 +28,11 @@ class _Precision:
     matmul = "highest"
 
 
+def _set(precision: str) -> None:
+    _Precision.matmul = precision
+    switches.tf32 = precision != "highest"
+
+
 def get_float32_matmul_precision() -> str:
     """How exactly float32 matrices are to be multiplied, as it was set.
 
@@ -37,8 +43,8 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow float32 matrices to be multiplied less exactly: "highest", "high" or "medium". It is kept; here they always are as exact as
-    float32 is.
+    """Allow float32 matrices to be multiplied less exactly, "high" or "medium" in place of "highest": by cuBLAS on a GPU. Elsewhere they
+    always are as exact as float32 is.
 
     >>> torch.set_float32_matmul_precision("high")
     >>> torch.backends.cuda.matmul.allow_tf32
@@ -54,7 +60,13 @@ def set_float32_matmul_precision(precision: str) -> None:
             stacklevel=2,
         )
         return
-    _Precision.matmul = precision
+    _set(precision)
+
+
+_SUMS: Final = {
+    "allow_fp16_reduced_precision_reduction": "f2",
+    "allow_bf16_reduced_precision_reduction": "g2",
+}
 
 
 class cuBLASModule:
@@ -81,11 +93,11 @@ class cuBLASModule:
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "allow_tf32":
             switch("set_allow_tf32_cublas", value)
-            _Precision.matmul = "high" if value else "highest"
+            _set("high" if value else "highest")
         elif name == "fp32_precision":
             if value not in ("none", "ieee", "tf32"):
                 raise RuntimeError(f"Unknown precision: {value}")
-            _Precision.matmul = "high" if value == "tf32" else "highest"
+            _set("high" if value == "tf32" else "highest")
         elif name == "allow_fp16_accumulation":
             switch("set_allow_fp16_accumulation_cublas", value)
             vars(self)[name] = value
@@ -95,6 +107,9 @@ class cuBLASModule:
             raise TypeError(f"{name} expects a bool or a tuple/list of bools, but got {type(value)!r}")
         else:
             vars(self)[name] = value
+            if name in _SUMS:
+                code = frozenset((_SUMS[name],))
+                switches.whole_sums = switches.whole_sums - code if value else switches.whole_sums | code
 
 
 matmul: Final = cuBLASModule()

@@ -47,11 +47,11 @@ def is_acceptable(tensor: Tensor) -> bool:
 
 @contextmanager
 def flags(
-    enabled: bool = False,
-    benchmark: bool = False,
+    enabled: bool | None = False,
+    benchmark: bool | None = False,
     benchmark_limit: int = 10,
-    deterministic: bool = False,
-    allow_tf32: bool = True,
+    deterministic: bool | None = False,
+    allow_tf32: bool | None = True,
     fp32_precision: str = "none",
     depthwise_kernel: str = "auto",
 ) -> Iterator[None]:
@@ -68,6 +68,7 @@ def flags(
         "deterministic": deterministic,
         "allow_tf32": allow_tf32,
     }
+    new = {name: value for name, value in new.items() if value is not None}  # None leaves a switch as it is
     before = {name: getattr(module, name) for name in new}
     for name, value in new.items():
         setattr(module, name, value)

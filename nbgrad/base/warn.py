@@ -21,10 +21,26 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(text, category, stacklevel=depth)
 
 
+class _Always:
+    on = False
+
+
+def warn_always(on: bool) -> None:
+    """Whether what comes once in a process comes each time."""
+    _Always.on = on
+
+
+def warn_once(text: str, topic: str = "") -> None:
+    """What PyTorch says only the first time, of all texts on one topic."""
+    told = _told(topic or text)
+    if _Always.on or not told:
+        told[:] = [text]
+        warn(text)
+
+
 @cached(128)
-def warn_once(text: str) -> None:
-    """What PyTorch says only the first time."""
-    warn(text)
+def _told(topic: str) -> list[str]:
+    return []
 
 
 def _is_ours(frame: Any) -> bool:

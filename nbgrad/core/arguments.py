@@ -8,17 +8,21 @@ for each call ask when they make one.
 
 from __future__ import annotations
 
+import dis
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from importlib import import_module
 from inspect import signature
 from keyword import iskeyword
+from os.path import dirname, join
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base import source
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import Table, cached
 from nbgrad.core import overrides
 from nbgrad.core.refusals import LEAF_WRITE
@@ -32,15 +36,16 @@ from nbgrad.core.signatures import (
     _holds_number,
     _is_index_or_more,
     _judged,
-    _kinds,
     _refused,
     _sequence,
     _table,
     check,
+    kinds,
     signatures,
 )
 from nbgrad.core.tensor import Tensor, hooks, requires
 from nbgrad.memory.backend import check_room
+from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Spec
 from nbgrad.tape.modes import state
 
@@ -276,7 +281,7 @@ def guarded({definition}):
         raise
 """
 _FIRST = compile(
-    "def first(*args, **kwargs):\n    return _become(args, kwargs)", "<guard>", "exec"
+    "def first(*args, **kwargs):\n    return _become(args, kwargs)", "<nbgrad guard>", "exec"
 ).co_consts[0]
 
 
@@ -286,7 +291,7 @@ def guard(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
     known_as = getattr(function, "known_as", None)
     if known_as is not None:
         return known_as(path)
-    scope: dict[str, Any] = {"_function": function, "_kinds": _kinds, "_type": type}
+    scope: dict[str, Any] = {"_function": function, "_kinds": kinds, "_type": type}
     write = partial(_guarded, path, function, scope)
     return written_later(write, "guarded", scope, function, path, "guard")
 
@@ -344,6 +349,17 @@ def before_guard(
     short = renamed(shortened(function), function, "")
     short.known_as = known_as  # type: ignore[attr-defined]
     return short
+
+
+def placed(names: Sequence[str], args: Args, more: dict[str, Any]) -> Args | None:
+    """The arguments of a call by place, where those that are named are all that follow those that are not."""
+    rest = names[len(args) :]
+    if len(rest) != len(more):
+        return None
+    try:
+        return (*args, *[more[name] for name in rest])
+    except KeyError:
+        return None
 
 
 def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], made: Callable[..., Any]) -> str:
@@ -449,9 +465,10 @@ def guard_modules(package: dict[str, Any]) -> None:
 
 def _name_methods() -> None:
     """What overrides a method knows it by its name, so each is an object of its own that is called so."""
-    known: dict[Any, str] = {}
+    known: set[Any] = set()
+    names: set[str] = set()
     for name, function in list(vars(Tensor).items()):
-        if type(function) is not FunctionType or overrides.ALIASES.get(name) in known.values():
+        if type(function) is not FunctionType or overrides.ALIASES.get(name) in names:
             if (
                 type(function) is FunctionType
                 and function not in known
@@ -467,7 +484,8 @@ def _name_methods() -> None:
             function.__kwdefaults__, function.__doc__ = other.__kwdefaults__, other.__doc__
             function.__dict__.update(vars(other))
             setattr(Tensor, name, function)
-        known[function] = name
+        known.add(function)
+        names.add(name)
         found_as(function, f"Tensor.{name}")
 
 
@@ -503,7 +521,7 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any], ane
     if not spread:
         while args and args[-1] is parameters[len(args) - 1].default:
             args.pop()
-    key = (path, *map(_kinds, args), *kwargs, *map(_kinds, kwargs.values()))
+    key = (path, *map(kinds, args), *kwargs, *map(kinds, kwargs.values()))
     if key in _fine and not anew:
         return True
     text, lasting = _judged(path, tuple(args), kwargs)
@@ -513,10 +531,46 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any], ane
         named = {p.name: v for p, v in zip(parameters[count:], args[count:]) if v is not p.default}
         refusal, lasting = _judged(path, tuple(args[:count]), named | kwargs)
     if refusal:
-        raise _as_exception(text)
+        raise _as_exception(("" if spread else _refused_as_called(path, parameters, args, kwargs)) or text)
     if lasting:
         _fine.keep(key, True)
     return lasting
+
+
+def _refused_as_called(
+    path: str, parameters: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """The refusal of a call of which the code says what it gave by name; "" where it does not, or PyTorch's Python hands them on."""
+    if any([way.of_python for way in signatures(path)]):
+        return ""
+    given = {p.name: v for p, v in zip(parameters, args)} | dict(kwargs)
+    named = {name: given[name] for name in _names_of_the_call() if name in given}
+    places = [k for k, p in enumerate(parameters[: len(args)]) if p.name in named]
+    if not places:
+        return ""
+    count = min(places)
+    while count and args[count - 1] is parameters[count - 1].default:
+        count -= 1
+    return _judged(path, tuple(args[:count]), named | dict(kwargs))[0]
+
+
+_HERE = dirname(dirname(__file__))
+# Frames that stand between a call and its judgement: guards, as they are written and before, and what they call.
+_BEFORE_A_CALL = ("<nbgrad ", join(_HERE, "core"), join(_HERE, "dispatch"))
+
+
+def _names_of_the_call() -> tuple[str, ...]:
+    """Of the arguments that a user's call gave by name, as far as they are in its code: what is bound is bound, whichever way it came."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_BEFORE_A_CALL):
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_filename.startswith(_HERE):
+        return ()  # a function of ours, which may name what PyTorch's does not
+    steps = [step for step in dis.get_instructions(frame.f_code) if step.offset <= frame.f_lasti][-3:]
+    if steps[-1].opname == "CALL_KW":  # from Python 3.13 on
+        return tuple(steps[-2].argval)
+    found = [frame.f_code.co_consts[step.arg] for step in steps[:-1] if step.opname == "KW_NAMES"]
+    return found[-1] if found else ()
 
 
 def refused_after(path: str, parameters: Sequence[Any], at: int, error: Exception, *values: Any) -> None:
@@ -546,29 +600,41 @@ def _check_history(path: str, named: Mapping[str, Any], values: Sequence[Any]) -
         raise RuntimeError(LEAF_WRITE)
 
 
-_AS_IT_IS = (
-    "data",
-    "obj",
-    "out",
-)  # what a tensor is made of, by whatever dress its numbers have, and what is written to
+class _Reading(NamedTuple):
+    """Of a path's signatures, by place or by name: where tensors are taken, where anything as it is, and where ints."""
+
+    places: frozenset[int]
+    names: frozenset[str]
+    as_they_are: frozenset[int]
+    ints: frozenset[Any]
+
+
+@cached(None)
+def _reading(path: str) -> _Reading:
+    takes = [(k, p) for way in signatures(path) if not way.hidden for k, p in enumerate(way.parameters)]
+    tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor" or p.kind[0] == "."]
+    return _Reading(
+        frozenset(k for k, p in tensors if not p.named_only),
+        frozenset(p.name for _, p in tensors),
+        frozenset(k for k, p in takes if p.as_it_is or p.kind[0] == "."),
+        frozenset(at for k, p in takes if p.kind in ("ints", "index") for at in (k, p.name)),
+    )
+
+
+_PYTHONS = frozenset((int, float, bool, str, type(None), dtype))  # which are dresses of nothing else
 
 
 def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """The arguments of a call, where numbers in PyTorch's other dresses (NumPy's, a tensor's) are Python's."""
-    takes = [(k, p) for way in signatures(path) if not way.hidden for k, p in enumerate(way.parameters)]
-    tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor" or p.kind[0] == "."]
-    places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
-    data = {k for k, p in takes if p.kind == "object" and p.name in _AS_IT_IS}
-    ints = [(k, p.name) for k, p in takes if p.kind in ("ints", "index")]
-    read_of = {k for k, p in takes if p.kind[0] == "."}
+    places, names, as_they_are, ints = _reading(path)
 
     def one(k: int, name: str, value: Any) -> Any:
-        if k in data or k in read_of:
+        if type(value) in _PYTHONS or k in as_they_are:
             return value
         if isinstance(value, Tensor) and (k in places or name in names):
             return value
-        counts = any([k == at or name == shown for at, shown in ints])
-        return _plain(value, name not in names, counts and _is_index_or_more(value))
+        counts = (k in ints or name in ints) and _is_index_or_more(value)
+        return _plain(value, name not in names, counts)
 
     def each(k: int, values: Args) -> Args:
         found = tuple([one(k + at, "", v) for at, v in enumerate(values)])

@@ -138,7 +138,7 @@ LISTS: Final = {
             mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss kl_div binary_cross_entropy
             binary_cross_entropy_with_logits poisson_nll_loss hinge_embedding_loss multilabel_margin_loss multi_margin_loss
             soft_margin_loss cosine_embedding_loss margin_ranking_loss triplet_margin_loss ctc_loss
-            grid_sample grid_sampler grid_sampler_2d grid_sampler_3d
+            grid_sample grid_sampler grid_sampler_2d grid_sampler_3d fake_quantize_per_tensor_affine
             prod quantile nanquantile trace cdist cholesky cholesky_inverse cholesky_solve inverse inv inv_ex solve solve_ex lu_solve
             cholesky_ex qr geqrf svd svdvals eig eigvals eigh eigvalsh lstsq pinverse cond matrix_rank tensorsolve tensorinv
             householder_product orgqr ormqr triangular_solve avg_pool3d max_pool3d max_unpool1d max_unpool2d

@@ -101,6 +101,7 @@ class ElementwiseOp:
         self.plans: Table[Any, Any] = Table("core.op.plans", PLANS, DEFAULT_DTYPE)
         self.function: Callable[..., Any]  # what users call, once it is made
         self._derived: dict[Any, Any] = {}  # the ops of its gradients and tangents, as they are asked for
+        self._reads: dict[tuple[str, ...], tuple[str, ...]] = {}  # by the inputs that want a gradient
 
     @_Once
     def body(self) -> Expr:
@@ -148,8 +149,11 @@ class ElementwiseOp:
 
     def reads(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """The values, by name, that the gradients of the wanted inputs are made of: what must be saved."""
-        names = node.free_vars(*(self.partials[p] for p in wanted if self.partials[p] is not diff.ZERO))
-        return tuple(n for n in (*self.params, OUT) if n in names)
+        found = self._reads.get(wanted)
+        if found is None:
+            names = node.free_vars(*(self.partials[p] for p in wanted if self.partials[p] is not diff.ZERO))
+            found = self._reads[wanted] = tuple(n for n in (*self.params, OUT) if n in names)
+        return found
 
     def __repr__(self) -> str:
         return f"<elementwise op {self.name}({', '.join(self.params)}): {self.body}>"
@@ -205,6 +209,7 @@ class Op:
         self.places: dict[
             str, Callable[[Any], Any]
         ] = {}  # by PyTorch's name: the index tensors that a place stands for
+        self.turned: str | None = None  # the input whose transpose PyTorch saves
         self.public = PUBLIC
         self.shown: dict[str, Any] = {}  # as in ElementwiseOp, or a function of the static arguments
         self.reads = {k: parameters(rule) for k, rule in rules.items()}

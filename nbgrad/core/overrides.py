@@ -273,7 +273,8 @@ class _Handed:
         if self.spread:
             if any([name not in self.by_name for name in kwargs]):
                 return None
-            if len(args) == len(self.by_place) + 1 and isinstance(args[-1], (tuple, list)):
+            listed = len(args) == len(self.by_place) + 1 and isinstance(args[-1], (tuple, list))
+            if listed and self.spread != "sizes":  # of tensors
                 args = (*args[:-1], *args[-1])
             return args, self.by_name | dict(kwargs)
         names = [*self.by_place, *self.by_name]

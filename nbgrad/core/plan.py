@@ -6,6 +6,7 @@ them, and what is refused (a broadcast, a cast, a dtype) is refused here, before
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ class Plan:
     __slots__ = (
         "address",
         "allocate",
+        "beyond",
         "checked",
         "compute",
         "high",
@@ -63,6 +65,8 @@ class Plan:
         self.checked = op.integers is not None and compute.category == dtypes.INT
         if op.fits:
             self.low, self.high = dtypes.limits(compute)
+            # What fits all the same, though it is no number of the dtype.
+            self.beyond = (math.inf, -math.inf) if compute.is_floating_point else ()
         if not runs:
             return
         run = Kernel.of(
@@ -127,7 +131,9 @@ class Kernel:
             and all(not st or st[0] in (0, 1) for st in strides)
             and all(not st or st[0] == 1 for st in strides[: len(outs)])
         )
-        if any(st and st[-1] not in (0, 1) for st in strides):
+        if _turned(title, outs[0], strides):
+            steps = ["v", "r" if strides[1][-1] < 0 else "b"]
+        elif any(st and st[-1] not in (0, 1) for st in strides):
             steps = ["g"] * len(strides)
         else:
             steps = ["v" if st and st[-1] == 1 else "s" for st in strides]
@@ -159,6 +165,7 @@ class Kernel:
         numel = outs[0].numel
         # What is written more than once is written in order, on one thread.
         about = numel if all([layout.is_injective(o.shape, o.strides) for o in outs]) else min(numel, 1)
+        templates.maps[made.address] = templates.Map(title, tuple(exprs), given, codes, kind, not flat)
         if flat:
             return Kernel(made.address, serves.launch(len(outs) + len(specs), numbers, about, True), numel)
         n = sizes[-1] if sizes else 1
@@ -169,6 +176,14 @@ class Kernel:
         meta = serves.constants(geometry)
         launch = serves.launch(len(outs) + len(specs) + 1, numbers, about, True)
         return Kernel(made.address, _with_meta(launch, meta), rows)
+
+
+def _turned(title: str, to: Spec, strides: Sequence[Ints]) -> bool:
+    """Whether a copy writes neighbours and reads them so too, from the last to the first or in rows of which the last is read first."""
+    if title != "copy" or to.backend is not backend.cpu or not all(strides):
+        return False
+    _, (*rows, step) = strides
+    return strides[0][-1] == 1 and (step == -1 or (step == 1 and min(rows, default=0) < 0))
 
 
 def _of_numbers_too(

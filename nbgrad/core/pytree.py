@@ -9,8 +9,9 @@ from __future__ import annotations
 import types
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.memory.layout import Size
 
 __all__ = [

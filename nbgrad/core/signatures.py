@@ -7,12 +7,13 @@ from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
 from os.path import splitext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import Table, cached
-from nbgrad.base.warn import warn
+from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
@@ -101,6 +102,8 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     ),
 }
 
+# Objects: what a tensor is made of, by whatever dress its numbers have, what is written to, and tensors that PyTorch's Python looks at.
+_AS_THEY_ARE = frozenset(("data", "obj", "out", "input", "grid", "_random_samples"))
 _SEQUENCES = ("ints", "floats", "Numbers", "Tensors", "TensorsOrNone")
 
 
@@ -138,6 +141,11 @@ class Parameter(NamedTuple):
     @property
     def words(self) -> str:
         return _JUDGES[self.kind][0]
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether a tensor there stands for no number."""
+        return self.kind == "object" and self.name in _AS_THEY_ARE
 
     @property
     def text(self) -> str:
@@ -295,6 +303,7 @@ class Signature:
             [
                 p.kind[:6] != "Tensor"
                 and p.kind[0] != "."
+                and not p.as_it_is
                 and (
                     isinstance(v, (Tensor, np.ndarray))
                     or (_sequence(v) and any([isinstance(n, (Tensor, np.ndarray)) for n in v]))
@@ -339,7 +348,8 @@ class Signature:
 
     def _missing(self, at: int, kwargs: Mapping[str, Any]) -> str:
         names = [p.name for p in self.parameters[at:] if p.default is None and p.name not in kwargs]
-        return f"{self.name}() missing {len(names)} required positional arguments: " + ", ".join(
+        ending = "s" * (len(names) == 1)  # as PyTorch has it
+        return f"{self.name}() missing {len(names)} required positional argument{ending}: " + ", ".join(
             f'"{n}"' for n in names
         )
 
@@ -347,9 +357,10 @@ class Signature:
         """Of a deprecated form."""
         texts = [f"\t{way.name}{way}" for way in ways if not way.hidden]
         instead = "\n".join(texts)
-        warn(
+        warn_once(
             f"This overload of {self.name} is deprecated:\n\t{self.name}{self}\nConsider using one of the following signatures "
-            f"instead:\n{instead}"
+            f"instead:\n{instead}",
+            topic="deprecated overloads",
         )
 
     def _unknown(self, args: Args, kwargs: Mapping[str, Any]) -> str:
@@ -443,6 +454,12 @@ def _table() -> dict[str, list[str]]:
     return found
 
 
+def functions(where: str) -> list[str]:
+    """The names of PyTorch's functions of tensors in `torch` or a module in it."""
+    start = "" if where == "torch" else f"{where}."
+    return [path for path in _table() if path.startswith(start) and "." not in path.removeprefix(start)]
+
+
 @cached(None)
 def signatures(path: str) -> list[Signature]:
     """Of `sum`, `Tensor.sum`, `linalg.norm`; none where PyTorch's function is itself one of Python."""
@@ -464,14 +481,14 @@ def signatures(path: str) -> list[Signature]:
 _fine: Table[Any, bool] = Table("core.signatures.fine", 4096)
 
 
-def _kinds(value: Any) -> Any:
+def kinds(value: Any) -> Any:
     return (type(value), *map(type, value)) if type(value) in (tuple, list) else type(value)
 
 
 def check(path: str, args: Args, kwargs: Mapping[str, Any]) -> bool:
     """Raise PyTorch's TypeError if it does not take these arguments, of a method those that follow the tensor; and say whether that
     holds for all of such kinds."""
-    key = (path, *map(_kinds, args), *kwargs, *map(_kinds, kwargs.values()))
+    key = (path, *map(kinds, args), *kwargs, *map(kinds, kwargs.values()))
     if key in _fine:
         return True
     refusal, lasting = _judged(path, args, kwargs)

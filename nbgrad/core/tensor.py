@@ -79,6 +79,8 @@ class Tensor(Methods):
     tensor([2., 4.])
     """
 
+    __module__ = "nbgrad"  # where users find it
+
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -153,7 +155,7 @@ class Tensor(Methods):
         >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(-1)
         (torch.Size([2, 3]), 3)
         """
-        return self._spec.shape if dim is None else self._spec.shape[layout.wrap_dim(dim, self._spec.ndim)]
+        return self._spec.shape if dim is None else layout.along(self._spec.shape, dim)
 
     @overload
     def stride(self, dim: int) -> int: ...
@@ -165,9 +167,7 @@ class Tensor(Methods):
         >>> torch.ones(2, 3).stride(), torch.ones(2, 3).t().stride()
         ((3, 1), (1, 3))
         """
-        return (
-            self._spec.strides if dim is None else self._spec.strides[layout.wrap_dim(dim, self._spec.ndim)]
-        )
+        return self._spec.strides if dim is None else layout.along(self._spec.strides, dim)
 
     def dim(self) -> int:
         """How many dimensions there are, as `ndim`.
@@ -303,7 +303,9 @@ class Tensor(Methods):
 
     def _host(self, refusal: str | None = None) -> np.ndarray[Any, Any]:
         if type(self._buf) is Batched:
-            raise RuntimeError(refusal or NO_VALUES)
+            if self._buf.has:
+                raise RuntimeError(refusal or NO_VALUES)
+            return common(self)._host(refusal)
         if self._spec.ndim > 64:  # NumPy has no such arrays
             raise ValueError("number of dimensions must be within [0, 64]")
         return self._spec.backend.to_host(self._buf, self._spec)
@@ -641,17 +643,15 @@ class Tensor(Methods):
         tensor([5., 5.], requires_grad=True)
         """
         if type(self._buf) is Batched:
-            return hooks.detached(self)
-        out = share(
-            self, self._buf, self._spec.plain
-        )  # with a record of its own: writes through it are not counted
-        storage_of(out).inference = self.is_inference()
-        return out
+            raise RuntimeError("accessing `data` under vmap transform is not allowed")
+        return uncounted(self)
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if type(self._buf) is Batched:
+            raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
         if requires(self) and not value._spec.dtype.is_floating_point:
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
@@ -720,6 +720,15 @@ def empty(sp: Spec) -> Tensor:
         raise
 
 
+def uncounted(t: Tensor) -> Tensor:
+    """The same memory without history, writes through which are not counted; of what a vmap looks after, without history."""
+    if type(t._buf) is Batched:
+        return hooks.detached(t)
+    out = share(t, t._buf, t._spec.plain)
+    storage_of(out).inference = t.is_inference()
+    return out
+
+
 def share(t: Tensor, buf: Any, sp: Spec) -> Tensor:
     """Another tensor over the same memory: no history, and a version counter of its own until one is given."""
     out = wrap(buf, sp)
@@ -750,6 +759,13 @@ def view_of(base: Tensor, buf: Any, sp: Spec, created: str) -> Tensor:
     out._view = view
     out._rg = 2
     return out
+
+
+def common(t: Tensor) -> Tensor:
+    """What all examples of a vmap share, as it is outside, as are values in forward mode along all directions; else the tensor."""
+    while type(t._buf) is Batched and not t._buf.has:
+        t = t._buf.inner
+    return t
 
 
 def storage_of(t: Tensor) -> Storage:
@@ -862,6 +878,8 @@ def _sink_with_hooks(leaf: Tensor, ad: AutogradMeta) -> Node:
             if ad.hooks or ad.post_hooks:
                 sink.tensor_hooks, sink.hooked = None if ad.hooks is None else {0: ad.hooks}, True
             ad.sink = sink
+        else:
+            shared.late = True
     return sink
 
 
@@ -949,6 +967,7 @@ class Hooks:
     cat: Callable[..., Tensor]
     movedim: Callable[[Tensor, int, int], Tensor]
     alias: Callable[[Tensor], Tensor]
+    from_dlpack: Callable[[Any], Tensor]
     detached: Callable[[Tensor], Tensor]
     laid_out: Callable[[Tensor, Any], Tensor]
     ones_like: Callable[[Tensor], Tensor]

@@ -67,8 +67,21 @@ from nbgrad.cuda.streams import stream as stream
 from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
 from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
 from nbgrad.memory import gpu, philox
+from nbgrad.ops.make import constructors
 from nbgrad.ops.make.generator import OnDevice
 
+(
+    ByteTensor,
+    CharTensor,
+    ShortTensor,
+    IntTensor,
+    LongTensor,
+    BoolTensor,
+    HalfTensor,
+    BFloat16Tensor,
+    FloatTensor,
+    DoubleTensor,
+) = constructors.of_cuda
 has_half = True
 has_magma = False
 default_generators: tuple[OnDevice, ...]
@@ -383,11 +396,21 @@ def device_memory_used(device: Any = None) -> int:
 
 __all__ = [
     "AcceleratorError",
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
     "CUDAGraph",
+    "CharTensor",
     "DeferredCudaCallError",
+    "DoubleTensor",
     "Event",
     "ExternalStream",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
     "OutOfMemoryError",
+    "ShortTensor",
     "Stream",
     "StreamContext",
     "caching_allocator_alloc",

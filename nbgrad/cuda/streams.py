@@ -10,6 +10,7 @@ import ctypes
 from itertools import count
 from typing import Any, Final
 
+from nbgrad import _queues
 from nbgrad.base.tables import Table
 from nbgrad.cuda._gpus import exchange, index_of, need, placeholder, served
 from nbgrad.kernels.cuda.launch import streams
@@ -22,7 +23,7 @@ _handles: Table[tuple[int, int, int], int] = Table("cuda.streams.handles", None)
 _turns = count()
 
 
-class Stream:
+class Stream(_queues.Stream):
     """A queue of work for a GPU; in a `with`, work goes to it.
 
     >>> torch.cuda.Stream() if torch.cuda.is_available() else "none"
@@ -51,9 +52,13 @@ class Stream:
         return int(self.device.index or 0)
 
     @property
-    def device_type(self) -> int:
-        """The number of its kind of device."""
-        return 1
+    def native_handle(self) -> int:
+        """Its address, for other libraries."""
+        return self.cuda_stream
+
+    def is_capturing(self) -> bool:
+        """Whether what it is asked is written down, and not done."""
+        return served(self.device).driver.capturing(self.cuda_stream)
 
     @classmethod
     def priority_range(cls) -> tuple[int, int]:
@@ -63,10 +68,6 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """Let what is asked from now on wait for a mark."""
         event.wait(self)
-
-    def wait_stream(self, stream: Stream) -> None:
-        """Let what is asked from now on wait for what another was asked until now."""
-        self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
         """Mark what was asked until now."""
@@ -97,12 +98,6 @@ class Stream:
     def __cuda_stream__(self) -> tuple[int, int]:
         """The protocol's version, and the queue's address, for other libraries."""
         return 0, self.cuda_stream
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and hash(self) == hash(other)
-
-    def __hash__(self) -> int:
-        return hash((self.cuda_stream, self.device))
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
@@ -138,7 +133,7 @@ class ExternalStream(Stream):
         return super().__new__(cls, index, stream_ptr=stream_ptr)
 
 
-class Event:
+class Event(_queues.Event):
     """A mark in a queue, to wait for or to take times between.
 
     >>> torch.cuda.Event(enable_timing=True) if torch.cuda.is_available() else "none"
@@ -157,7 +152,6 @@ class Event:
         made._timing, made._mark = enable_timing, None
         return made
 
-    _timing: bool
     _mark: Any
     _serves: gpu.CUDA
 
@@ -165,6 +159,11 @@ class Event:
     def device(self) -> _device | None:
         """Of the queue that it was put into."""
         return None if self._mark is None else self._serves.device
+
+    @property
+    def event_id(self) -> int:
+        """What tells it from others; 0 until it is put into a queue."""
+        return 0 if self._mark is None else id(self._mark)
 
     def record(self, stream: Stream | None = None) -> None:
         """Put it into a queue, the current one unless it is named."""

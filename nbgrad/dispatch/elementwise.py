@@ -180,7 +180,13 @@ def _short_way(
         operands=lines,
         keys=", ".join(keys),
         values=", ".join(values),
-        fit="".join([f" or not plan.low <= {v} <= plan.high" for v, fit in zip(names, fits) if fit]),
+        fit="".join(
+            [
+                f" or not (plan.low <= {v} <= plan.high or {v} in plan.beyond)"
+                for v, fit in zip(names, fits)
+                if fit
+            ]
+        ),
         foreign=_FOREIGN if operator else [],
         history=[
             "if asked and state.grad:",
@@ -432,7 +438,7 @@ def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
         return False
     for p in op.fits:
         a = args[op.params.index(p)]
-        if not isinstance(a, Tensor) and not plan.low <= a <= plan.high:
+        if not isinstance(a, Tensor) and not plan.low <= a <= plan.high and a not in plan.beyond:
             return False
     launch(plan, t._buf, args[1:])
     return True

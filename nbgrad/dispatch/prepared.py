@@ -19,6 +19,7 @@ from nbgrad.base.source import fill
 from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.core import arguments
 from nbgrad.core.op import Op
+from nbgrad.core.signatures import kinds
 from nbgrad.core.tensor import Tensor, as_inference, empty, new, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.look import ANY, SCOPE, Look, looking
@@ -240,7 +241,7 @@ def {name}({definition}):
     return result{first_result}
 """
 _SPREAD = ["if len(given) == 1 and given[0].__class__ in sequences:", ["given = tuple(given[0])"]]
-_PLAIN = {int, bool, float, str, type(None), type, dtype}
+_PLAIN = {int, bool, float, str, type(None), type(arguments.unset), type, dtype}
 
 
 def settled(function: Callable[..., Any]) -> Any:
@@ -276,6 +277,11 @@ def _from_plan(base: str, more: Sequence[str]) -> list[Any]:
         f"if plan is not None and plan.look is not None{usual}:",
         ["shown, byte, rule, kept, more = plan.look", *looking(base, "kept", ANY)],
     ]
+
+
+def _all_kinds(values: tuple[Any, ...]) -> Any:
+    """Of arguments that one parameter takes."""
+    return tuple([kinds(v) for v in values])
 
 
 def _settled(
@@ -327,6 +333,8 @@ def _settled(
         wants.append(f"{p.name}._rg" if given else f"({p.name} is not None and {p.name}._rg)")
         asked.append(f"{p.name}._rg" if given else f"(3 if {p.name} is None else {p.name}._rg)")
     every = [first, *rest]
+    defaults = [p.default for p in every]
+    kinds_of = [_all_kinds if p in spread else kinds for p in every]
     own = [p.name for p in every if p not in spread]
     required = [p.name for p in every if p.default is p.empty and p not in spread]
     before = "".join([p.name for p in spread])
@@ -366,12 +374,20 @@ def _settled(
         def anew(given: dict[str, Any]) -> Any:
             return arguments.anew(path, every, made, given)
 
+        fine: Table[Any, bool] = Table("dispatch.prepared.fine", 4096)
+
         def judge(*values: Any) -> tuple[Any, ...]:
             if not path:
                 return values
+            found = tuple([None if v is d else kind(v) for v, d, kind in zip(values, defaults, kinds_of)])
+            if found in fine:
+                return values
             with arguments.answering(path, every, values):
-                arguments.check_bound(path, every[at:], values[at:])
-            return (*values[:at], *arguments.plain(path, every[at:], values[at:]))
+                lasting = arguments.check_bound(path, every[at:], values[at:])
+            numbers = arguments.plain(path, every[at:], values[at:])
+            if lasting and all([a is b for a, b in zip(numbers, values[at:])]):
+                fine.keep(found, True)
+            return (*values[:at], *numbers)
 
         def write(made: Any) -> str:
             spellings = arguments.spellings(own, path)

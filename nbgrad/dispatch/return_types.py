@@ -35,7 +35,7 @@ def _make(name: str, *fields: str) -> Callable[[Any], Any]:
     """A result has one type, and where `out=` was given another."""
     words = f"What `{name}` gives, by name and by place: `{'`, `'.join(fields)}`."
     for full in (name, f"{name}_out"):
-        body = {"__slots__": (), "fields": fields, "__module__": __name__, "__doc__": words}
+        body = {"__slots__": (), "fields": fields, "__module__": "nbgrad.return_types", "__doc__": words}
         kind = globals()[full] = type(full, (Named,), body | {f: _field(k) for k, f in enumerate(fields)})
         pytree.nodes[kind] = pytree.nodes[tuple]._replace(type=kind, unflatten_fn=partial(_again, kind))
     made: Callable[[Any], Any] = globals()[name]
@@ -57,6 +57,10 @@ _make("linalg_eigh", "eigenvalues", "eigenvectors")
 _make("linalg_inv_ex", "inverse", "info")
 _make("linalg_solve_ex", "result", "info")
 _make("linalg_cholesky_ex", "L", "info")
+_make("histogramdd", "hist", "bin_edges")
+_make("triangular_solve", "solution", "cloned_coefficient")
+_make("linalg_ldl_factor", "LD", "pivots")
+_make("linalg_ldl_factor_ex", "LD", "pivots", "info")
 _make("linalg_lu_factor", "LU", "pivots")
 _make("linalg_lu_factor_ex", "LU", "pivots", "info")
 _make("_lu_with_info", "LU", "pivots", "info")

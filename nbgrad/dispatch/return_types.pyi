@@ -366,6 +366,66 @@ class linalg_cholesky_ex_out(tuple[Tensor, Tensor]):
     @property
     def info(self) -> Tensor: ...
 
+class histogramdd(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def hist(self) -> Tensor: ...
+    @property
+    def bin_edges(self) -> Tensor: ...
+
+class histogramdd_out(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def hist(self) -> Tensor: ...
+    @property
+    def bin_edges(self) -> Tensor: ...
+
+class triangular_solve(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def solution(self) -> Tensor: ...
+    @property
+    def cloned_coefficient(self) -> Tensor: ...
+
+class triangular_solve_out(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def solution(self) -> Tensor: ...
+    @property
+    def cloned_coefficient(self) -> Tensor: ...
+
+class linalg_ldl_factor(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def LD(self) -> Tensor: ...
+    @property
+    def pivots(self) -> Tensor: ...
+
+class linalg_ldl_factor_out(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def LD(self) -> Tensor: ...
+    @property
+    def pivots(self) -> Tensor: ...
+
+class linalg_ldl_factor_ex(tuple[Tensor, Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def LD(self) -> Tensor: ...
+    @property
+    def pivots(self) -> Tensor: ...
+    @property
+    def info(self) -> Tensor: ...
+
+class linalg_ldl_factor_ex_out(tuple[Tensor, Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def LD(self) -> Tensor: ...
+    @property
+    def pivots(self) -> Tensor: ...
+    @property
+    def info(self) -> Tensor: ...
+
 class linalg_lu_factor(tuple[Tensor, Tensor]):
     fields: tuple[str, ...]
     @property

@@ -14,7 +14,7 @@ from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import elementwise_function
 from nbgrad.dispatch.elementwise import inplace as write
-from nbgrad.history.rules import know_body
+from nbgrad.history.rules import ENDS, know_body
 
 
 def stanza(
@@ -129,7 +129,8 @@ def _gradient_op(op: ElementwiseOp, vjp: Callable[..., Any]) -> ElementwiseOp:
 
     parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in sorted(names)]
     body.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return ElementwiseOp(f"{op.name}_backward", body, node_name=f"{op.node_name.removesuffix('0')}Backward0")
+    node = ENDS.get(op.node_name.removesuffix("Backward0")) or f"{op.node_name.removesuffix('0')}Backward0"
+    return ElementwiseOp(f"{op.name}_backward", body, node_name=node)
 
 
 def attach(f: Callable[..., Any], op: ElementwiseOp, in_place_too: bool = True) -> None:

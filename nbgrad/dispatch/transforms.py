@@ -458,8 +458,8 @@ def _variable(o: Tensor) -> Tensor:
 def inplace(function: Callable[..., Tensor], t: Tensor, *args: Any, **static: Any) -> Tensor:
     """What writes to memory, as a call of `function` on what was there, whose result then takes its place."""
     check_write(t, state.grad and any(isinstance(a, Tensor) and requires(a) for a in (t, *args)), filled=True)
-    level, _ = survey((t, *args))
-    if level is not None and not _has(t, level) and any(_has(a, level) for a in args):
+    own = _owned(t)
+    if any(level not in own for a in args if isinstance(a, Tensor) for level in _owned(a)):
         raise RuntimeError(
             "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
             "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
@@ -467,11 +467,6 @@ def inplace(function: Callable[..., Tensor], t: Tensor, *args: Any, **static: An
             "called inside the PyTorch framework, please file a bug report instead."
         )
     return assign(t, function(hooks.clone(t), *args, **static))
-
-
-def _has(a: Any, level: Level) -> bool:
-    """Whether each example has its own."""
-    return isinstance(a, Tensor) and level_of(a) is level and a._buf.has
 
 
 def assign(t: Tensor, value: Tensor) -> Tensor:
@@ -499,7 +494,7 @@ def _put_tangent(t: Tensor, k: int, moved: Tensor) -> None:
     a vmap share although each has its own to write, it is made for the base and all its views."""
     base = t if t._view is None else t._view.base
     have, whole = tangent_of(t, k), tangent_of(base, k)
-    lacking = [level for level in _owned(moved) if whole is None or level not in _owned(whole)]
+    lacking = [level for level in _owned(moved) if have is None or level not in _owned(have)]
     if have is None or lacking:
         zero = hooks.zeros(base._spec.dense().like(dtype=moved._spec.dtype))
         for level in reversed(lacking):
@@ -507,11 +502,14 @@ def _put_tangent(t: Tensor, k: int, moved: Tensor) -> None:
         zero = hooks.clone(zero)
         for level in lacking:
             zero = batched(zero, level)
-        whole = _beside(zero if whole is None else hooks.add(whole, zero), base)
-        start = whole.storage_offset() - base.storage_offset()
-        _add_tangent(base, k, whole)
+        made = _beside(zero if whole is None else hooks.add(whole, zero), base)
+        start = made.storage_offset() - base.storage_offset()
+        _add_tangent(base, k, made)
         for view in _views(base):
-            _add_tangent(view, k, _part(whole, view, start + view.storage_offset()))
+            part, before = _part(made, view, start + view.storage_offset()), tangent_of(view, k)
+            if whole is None and before is not None:  # as that of a dual tensor is, which is a view itself
+                hooks.copy_(part, before)
+            _add_tangent(view, k, part)
         have = tangent_of(t, k)
         assert have is not None
     hooks.copy_(have, moved)

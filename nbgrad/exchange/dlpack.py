@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor, requires, storage_of, wrap
+from nbgrad.core.tensor import Tensor, hooks, requires, storage_of, wrap
 from nbgrad.kernels.cuda.launch import streams
 from nbgrad.memory import dtypes, gpu
 from nbgrad.memory.device import cpu
@@ -246,4 +246,5 @@ def to_dlpack(tensor: Tensor) -> Any:
     return _dlpack(tensor)
 
 
+hooks.from_dlpack = from_dlpack
 __all__ = ["from_dlpack"]

@@ -1,8 +1,9 @@
 """Files of tensors: `save` and `load`.
 
-Promises users one format, PyTorch's own: what either writes, the other reads (`torch.load(..., weights_only=True)`). A file is a
+Promises users PyTorch's own formats: what either writes, the other reads (`torch.load(..., weights_only=True)`). A file is a
 zip archive without compression that holds `data.pkl`, a pickle of the object in which a tensor is a record of (storage,
 offset, size, stride), and per storage its memory in `data/0`, `data/1`, ...; tensors that share memory share it again when loaded.
+Of the older form it is such a pickle with the memory behind it, and may begin anywhere in a file.
 
 Loading runs no code, unless the user says `weights_only=False` or trusts a class: the pickle is read by a machine that knows
 the opcodes of plain data and the few names in `_NAMES`, and refuses every other by name. Saving writes beside the target and
@@ -20,13 +21,14 @@ import zipfile
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from enum import Enum
 from importlib import import_module
 from math import prod
 from operator import attrgetter
 from pickle import UnpicklingError
 from types import FunctionType
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -106,6 +108,56 @@ def rebuild_parameter(data: object, requires_grad: bool, backward_hooks: object)
     return classes.known["parameter"](data, bool(requires_grad))
 
 
+def rebuild_parameter_with_state(
+    data: object, requires_grad: bool, backward_hooks: object, state: object
+) -> Any:
+    made = rebuild_parameter(data, requires_grad, backward_hooks)
+    _set_state(made, state)
+    return made
+
+
+def rebuild_from_type(rebuild: Any, kind: Any, args: tuple[Any, ...], state: object) -> Any:
+    """A tensor of a class of the user's, or one that has attributes."""
+    if rebuild not in _TENSORS or not (isinstance(kind, type) and issubclass(kind, Tensor)):
+        raise UnpicklingError(f"{rebuild!r} makes no tensor of {kind!r}")
+    made = rebuild(*args)
+    if type(made) is not kind:
+        made = made.as_subclass(kind)
+    if hasattr(kind, "__setstate__"):
+        made.__setstate__(state)
+    else:
+        _set_state(made, state)
+    return made
+
+
+def _state_of(t: Tensor) -> Any:
+    """What a user has put on a tensor, as Python's own objects tell it."""
+    if type(t).__getstate__ is not object.__getstate__:
+        return t.__getstate__()
+    slots = {name: getattr(t, name) for name in _own_slots(type(t)) if hasattr(t, name)}
+    attributes = dict(t.__dict__)
+    return (attributes, slots) if slots else attributes
+
+
+def _own_slots(kind: type) -> list[str]:
+    """Names of the user's own: what a file says must not reach those of a tensor itself."""
+    own = kind.__mro__[: kind.__mro__.index(Tensor)]
+    given = [vars(c).get("__slots__", ()) for c in own]
+    found = [name for names in given for name in ((names,) if isinstance(names, str) else names)]
+    return [name for name in found if not name.startswith("__")]
+
+
+def _set_state(made: Tensor, state: Any) -> None:
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if not all([part is None or type(part) in (dict, OrderedDict) for part in (attributes, slots)]):
+        raise RuntimeError(f"Invalid serialized state: {state}")
+    made.__dict__.update(attributes or {})
+    for name, value in (slots or {}).items():
+        if name not in _own_slots(type(made)):
+            raise UnpicklingError(f"a {type(made).__name__} has no slot {name!r}")
+        setattr(made, name, value)
+
+
 def encode(text: str, encoding: str) -> bytes:
     """How the protocol that PyTorch uses spells bytes."""
     if encoding != "latin1":
@@ -122,6 +174,9 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
+    ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
+    ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
+    ("torch", "Tensor"): Tensor,
     ("torch", "Size"): Size,
     ("torch", "device"): device,
     ("collections", "OrderedDict"): OrderedDict,
@@ -130,6 +185,7 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("builtins", "complex"): complex,
     ("_codecs", "encode"): encode,
 } | _kinds()
+_TENSORS = (rebuild_tensor, rebuild_meta)
 _SPELLED = {id(thing): name for name, thing in _NAMES.items()} | {id(codecs.encode): ("_codecs", "encode")}
 _KINDS = {d: _NAMES["torch", f"{d.scalar_name}Storage"] for d in _dtypes.all_dtypes}
 _safe: dict[tuple[str, str], Any] = {}  # what the user trusts
@@ -209,19 +265,26 @@ class _Writer(pickle._Pickler):
     write: Any
     memoize: Any
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, older: bool = False) -> None:
         super().__init__(file, 2)
-        self.storages: dict[int, tuple[str, Storage, dtype]] = {}
+        self.older = older
+        self.storages: dict[tuple[int, dtype | None], tuple[str, Storage, dtype]] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         if id(obj) in _SPELLED:
             return _SPELLED[id(obj)][1]
-        return self._tensor(obj) if isinstance(obj, Tensor) else NotImplemented
+        if not isinstance(obj, Tensor) or type(obj).__reduce_ex__ is not Tensor.__reduce_ex__:
+            return NotImplemented
+        state = _state_of(obj)
+        if isinstance(obj, classes.known["parameter"]):
+            held: tuple[Any, ...] = obj.detach().as_subclass(Tensor), obj.requires_grad, OrderedDict()
+            return (rebuild_parameter_with_state, (*held, state)) if state else (rebuild_parameter, held)
+        made, args = self._tensor(obj)
+        if type(obj) is Tensor and not state:
+            return made, args
+        return rebuild_from_type, (made, type(obj), args, state)
 
     def _tensor(self, t: Tensor) -> Any:
-        if isinstance(t, classes.known["parameter"]):
-            plain = t.detach()
-            return rebuild_parameter, (plain, t.requires_grad, OrderedDict())
         if t.is_meta:
             return rebuild_meta, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
         stored = _Reference(storage_of(t), t.dtype)
@@ -236,13 +299,15 @@ class _Writer(pickle._Pickler):
         if type(obj) is not _Reference:
             return None
         memory = obj.storage.memory
-        key, _, seen = self.storages.setdefault(id(memory), (str(len(self.storages)), obj.storage, obj.dtype))
+        place = (id(memory), None if memory.nbytes else obj.dtype)  # where nothing is, nothing is shared
+        key, _, seen = self.storages.setdefault(place, (str(len(self.storages)), obj.storage, obj.dtype))
         if seen is not obj.dtype:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different types"
             )
         where = str(backend.of_memory(memory).device)
-        return "storage", _KINDS[seen], key, where, memory.nbytes // seen.itemsize
+        told = ("storage", _KINDS[seen], key, where, memory.nbytes // seen.itemsize)
+        return (*told, None) if self.older else told
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         if id(obj) in _SPELLED:
@@ -301,7 +366,8 @@ def save(
     """Write an object and all that it holds to a file. What is made of tensors, plain data (numbers, text, bytes, None, dtypes,
     sizes, devices) and containers of both can be loaded without running code.
 
-    Of PyTorch's further arguments none changes what is written.
+    `_use_new_zipfile_serialization=False` writes PyTorch's older form, several of which may stand in one file, one after the other.
+    `pickle_module` and `pickle_protocol` change nothing.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -314,7 +380,10 @@ def save(
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
-    if isinstance(f, (str, os.PathLike)):
+    if not _use_new_zipfile_serialization:
+        with replacing(f) if isinstance(f, (str, os.PathLike)) else nullcontext(f) as file:
+            _write_older(obj, file)
+    elif isinstance(f, (str, os.PathLike)):
         with replacing(f) as file:
             _write(obj, file, os.path.splitext(os.path.basename(f))[0] or "archive")
     else:
@@ -328,18 +397,49 @@ def _write(obj: object, file: BinaryIO, root: str) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
 
         def put(name: str, data: Any) -> None:
-            # A fixed date: the same object gives the same file.
-            archive.writestr(zipfile.ZipInfo(f"{root}/{name}", (1980, 1, 1, 0, 0, 0)), data)
+            # A fixed date: the same object gives the same file. It begins where memory can be mapped, as PyTorch's do.
+            entry = zipfile.ZipInfo(f"{root}/{name}", (1980, 1, 1, 0, 0, 0))
+            begins = (archive.fp.tell() if archive.fp else 0) + 30 + len(entry.filename.encode()) + 4
+            room = -begins % _ALIGNED
+            entry.extra = b"FB" + room.to_bytes(2, "little") + b"Z" * room
+            archive.writestr(entry, data)
 
         put("data.pkl", pickled.getvalue())
         put("byteorder", sys.byteorder)
         for key, storage, d in writer.storages.values():
-            whole = (
-                storage.memory.nbytes // d.itemsize * d.itemsize
-            )  # bytes beyond the last element are nobody's
-            data = backend.of_memory(storage.memory).bytes_of(storage.memory, whole)
-            put(f"data/{key}", data.data)
+            put(f"data/{key}", _bytes_of(storage, d).data)
         put("version", "3\n")
+
+
+def _bytes_of(storage: Storage, d: dtype) -> np.ndarray[Any, Any]:
+    """Whole elements: bytes beyond the last are nobody's."""
+    whole = storage.memory.nbytes // d.itemsize * d.itemsize
+    return backend.of_memory(storage.memory).bytes_of(storage.memory, whole)
+
+
+_ALIGNED = 64
+_MAGIC, _OLDER = 0x1950A86A20F9469CFC6C, 1001  # how a file of the older form begins
+
+
+def _write_older(obj: object, file: BinaryIO) -> None:
+    system = {
+        "protocol_version": _OLDER,
+        "little_endian": sys.byteorder == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
+    pickled = io.BytesIO()
+    writer = _Writer(pickled, older=True)
+    writer.dump(obj)
+    keys = sorted(key for key, _, _ in writer.storages.values())
+    file.write(b"".join(pickle.dumps(told, 2) for told in (_MAGIC, _OLDER, system)))
+    file.write(pickled.getvalue() + pickle.dumps(keys, 2))
+    held = {key: (storage, d) for key, storage, d in writer.storages.values()}
+    for key in keys:
+        data = _bytes_of(*held[key])
+        file.write((data.nbytes // held[key][1].itemsize).to_bytes(8, "little"))
+        file.write(data.data)
+    if hasattr(file, "flush"):
+        file.flush()
 
 
 # ---------------------------------------------------------------- reading
@@ -347,7 +447,7 @@ def _write(obj: object, file: BinaryIO, root: str) -> None:
 _OPCODES = (
     "PROTO STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_SET EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS ADDITEMS SETITEM SETITEMS "
     "BINGET LONG_BINGET BINPUT LONG_BINPUT MEMOIZE GLOBAL REDUCE NEWOBJ BUILD BINPERSID NONE NEWTRUE NEWFALSE BININT BININT1 "
-    "BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES"
+    "BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES BINSTRING SHORT_BINSTRING"
 )
 
 
@@ -357,15 +457,27 @@ class _Unpickler(pickle._Unpickler):
     stack: list[Any]
     append: Any
 
-    def __init__(self, data: bytes, archive: _Archive) -> None:
-        super().__init__(io.BytesIO(data))
+    def __init__(self, data: bytes | BinaryIO, archive: _Archive | _Older, encoding: str = "utf-8") -> None:
+        super().__init__(io.BytesIO(data) if isinstance(data, bytes) else data, encoding=encoding)
         self.archive = archive
 
     def persistent_load(self, pid: Any) -> TypedStorage:
+        if type(pid) is tuple:  # in a file of Python 2, where text may be read as bytes
+            pid = tuple([p.decode("ascii") if type(p) is bytes else p for p in pid])
         match pid:
-            case ("storage", StorageKind() as kind, str() as key, str() as location, int() as numel):
-                found = self.archive.storage(kind, key, location, numel)
-                return TypedStorage._of(UntypedStorage._of(found.storage), kind.dtype)
+            case ("module", kind, _, _):  # which a file of the older form tells the text of
+                return cast(Any, kind)
+            case ("storage", StorageKind() as kind, str() as key, str() as location, int() as numel, *view):
+                found = self.archive.storage(kind, key, location, numel).storage
+                match view:
+                    case [(_, int() as start, int() as count)] if 0 <= start <= start + count <= numel:
+                        size = kind.dtype.itemsize  # as PyTorch wrote before 0.4
+                        found = Storage(found.memory[start * size : (start + count) * size])
+                    case [] | [None]:
+                        pass
+                    case _:
+                        raise UnpicklingError(f"{pid!r} is no storage")
+                return TypedStorage._of(UntypedStorage._of(found), kind.dtype)
         raise UnpicklingError(f"{pid!r} is no storage")
 
 
@@ -388,7 +500,7 @@ class _Reader(_Unpickler):
         module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
         found = _NAMES.get((module, name), _safe.get((module, name)))
         if found is None:
-            raise UnpicklingError(_refusal(name if module == "builtins" else f"{module}.{name}"))
+            raise UnpicklingError(_refusal(module, name))
         return found
 
     def load_newobj(self) -> None:
@@ -402,7 +514,11 @@ class _Reader(_Unpickler):
     def load_reduce(self) -> None:
         args = self.stack.pop()
         function = self.stack[-1]
-        if not callable(function) or not (id(function) in _SPELLED or _is_safe(function)):
+        if (
+            function is Tensor
+            or not callable(function)
+            or not (id(function) in _SPELLED or _is_safe(function))
+        ):
             raise UnpicklingError(f"a call of {function!r} is not allowed")
         self.stack[-1] = function(*args)
 
@@ -426,25 +542,197 @@ def _is_safe(thing: Any) -> bool:
     return any(thing is trusted for trusted in _safe.values())
 
 
-def _refusal(name: str) -> str:
+_BLOCKED = {"sys", "os", "posix", "nt"}  # of which a file asks for nothing good
+_ANYWAY = (
+    "In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. Re-running "
+    "`torch.load` with `weights_only` set to `False` will likely succeed, but it can result in arbitrary code execution. Do it only if "
+    "you got the file from a trusted source."
+)
+_MORE = (
+    "\n\nCheck the documentation of torch.load to learn more about types accepted by default with weights_only "
+    "https://pytorch.org/docs/stable/generated/torch.load.html."
+)
+
+
+def _refusal(module: str, name: str) -> str:
+    if module in _BLOCKED:
+        return (
+            f"Weights only load failed. {_ANYWAY}\n\n\nTrying to load unsupported GLOBAL {module}.{name} whose module {module} is "
+            f"blocked.{_MORE}"
+        )
+    path = name if module == "builtins" else f"{module}.{name}"
     return (
         "Weights only load failed. This file can still be loaded, to do so you have two options, \033[1mdo those steps only if you "
-        "trust the source of the checkpoint\033[0m. \n\t(1) In PyTorch 2.6, we changed the default value of the `weights_only` "
-        "argument in `torch.load` from `False` to `True`. Re-running `torch.load` with `weights_only` set to `False` will likely "
-        "succeed, but it can result in arbitrary code execution. Do it only if you got the file from a trusted source.\n\t(2) "
+        f"trust the source of the checkpoint\033[0m. \n\t(1) {_ANYWAY}\n\t(2) "
         "Alternatively, to load with `weights_only=True` please check the recommended steps in the following error message.\n\t"
-        f"WeightsUnpickler error: Unsupported global: GLOBAL {name} was not an allowed global by default. Please use "
-        f"`torch.serialization.add_safe_globals([{name}])` or the `torch.serialization.safe_globals([{name}])` context manager to "
-        "allowlist this global if you trust this class/function.\n\nCheck the documentation of torch.load to learn more about "
-        "types accepted by default with weights_only https://pytorch.org/docs/stable/generated/torch.load.html."
+        f"WeightsUnpickler error: Unsupported global: GLOBAL {path} was not an allowed global by default. Please use "
+        f"`torch.serialization.add_safe_globals([{path}])` or the `torch.serialization.safe_globals([{path}])` context manager to "
+        f"allowlist this global if you trust this class/function.{_MORE}"
     )
+
+
+class _Inert:
+    """What a name of a file stands for where only its memory is looked for: nothing is called or made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __new__(cls, *args: Any, **kwargs: Any) -> _Inert:
+        return object.__new__(cls)
+
+    def __call__(self, *args: Any) -> _Inert:
+        return self
+
+    __setstate__ = append = extend = add = __setitem__ = __call__
+
+
+class _Survey(_Unpickler):
+    """Reads what memory a file tells of, and which names it asks for."""
+
+    def __init__(self, data: bytes | BinaryIO) -> None:
+        super().__init__(data, cast(Any, None), "latin1")
+        self.kinds: dict[str, tuple[dtype, int]] = {}
+        self.names: list[tuple[str, str]] = []
+
+    def find_class(self, module: str, name: str) -> Any:
+        if isinstance(found := _NAMES.get((module, name)), StorageKind):
+            return found
+        self.names.append((module, name))
+        return _Inert
+
+    def persistent_load(self, pid: Any) -> Any:
+        match pid:
+            case ("storage", StorageKind() as kind, str() as key, str(), int() as numel, *_) if numel >= 0:
+                if self.kinds.setdefault(key, (kind.dtype, numel)) != (kind.dtype, numel):
+                    raise UnpicklingError(f"storage {key!r} is described in two ways")
+        return _Inert()
+
+
+class _Older:
+    """A file of the older form, from where it stands in its stream to its end: what it holds, and the memory behind that."""
+
+    def __init__(self, file: BinaryIO, name: str, map_location: Any, encoding: str) -> None:
+        self.map_location, self.encoding = map_location, encoding
+        try:
+            told = [_Survey(file).load()]
+        except Exception as error:  # whatever the machine stumbles over
+            raise UnpicklingError(
+                f"load: {name} is no whole zip archive, as torch.save writes it, and nothing of the older form: {error!r}"
+            ) from error
+        if told[0] != _MAGIC:
+            raise RuntimeError("Invalid magic number; corrupt file?")
+        told += [_Survey(file).load(), _Survey(file).load()]
+        if told[1] != _OLDER:
+            raise RuntimeError(f"Invalid protocol version: {told[1]}")
+        swapped = isinstance(told[2], dict) and told[2].get("little_endian") is not (
+            sys.byteorder == "little"
+        )
+        start = file.tell()
+        survey = _Survey(file)
+        survey.load()
+        size = file.tell() - start
+        file.seek(start)
+        self.pickled = file.read(size)
+        keys = _Survey(file).load()
+        if not isinstance(keys, list) or any(key not in survey.kinds for key in keys):
+            raise UnpicklingError("the keys of the memory are none of those that are told of")
+        self._storages = {key: self._memory(file, *survey.kinds[key], swapped) for key in keys}
+        self._placed: dict[str, Stored] = {}
+
+    @staticmethod
+    def _memory(file: BinaryIO, d: dtype, numel: int, swapped: bool) -> np.ndarray[Any, Any]:
+        if int.from_bytes(file.read(8), "little") != numel:
+            raise UnpicklingError(f"a storage of {numel} elements has another number of them")
+        data = bytearray()
+        while len(data) < numel * d.itemsize:  # not all at once: a file may lie about its size
+            part = file.read(min(numel * d.itemsize - len(data), 1 << 24))
+            if not part:
+                raise UnpicklingError("the file ends within the memory of a storage")
+            data += part
+        return _memory_of(data, d, swapped)
+
+    def object(self, reader: type[_Unpickler]) -> Any:
+        return reader(self.pickled, self, self.encoding).load()
+
+    def storage(self, kind: StorageKind, key: str, location: str, numel: int) -> Stored:
+        if key not in self._placed:
+            if key not in self._storages:
+                raise UnpicklingError(f"the file has no storage {key!r}")
+            held = Storage(self._storages[key])
+            self._placed[key] = Stored(_placed(held, location, self.map_location), kind, numel)
+        return self._placed[key]
+
+
+def _memory_of(data: Any, d: dtype, swapped: bool) -> np.ndarray[Any, Any]:
+    memory = np.frombuffer(data, np.uint8)
+    if swapped and d.itemsize > 1:
+        memory = memory.view(f"u{d.itemsize}").byteswap().view(np.uint8)
+    if d is _dtypes.bool_:  # of which sums expect 0 and 1
+        np.minimum(memory, 1, out=memory)
+    return memory
+
+
+class LoadEndianness(Enum):
+    """The order of bytes in files that do not tell theirs.
+
+    >>> torch.serialization.LoadEndianness.LITTLE
+    <LoadEndianness.LITTLE: 2>
+    """
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_endianness: list[LoadEndianness | None] = [None]
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """The order of bytes in files that do not tell theirs, as `set_default_load_endianness` has set it.
+
+    >>> torch.serialization.get_default_load_endianness()
+    """
+    return _endianness[0]
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Let `load` take files that do not tell their order of bytes for such of this one (None: of little ends).
+
+    >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.BIG)
+    >>> torch.serialization.get_default_load_endianness()
+    <LoadEndianness.BIG: 3>
+    >>> torch.serialization.set_default_load_endianness(None)
+    """
+    if not isinstance(endianness, LoadEndianness) and endianness is not None:
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    _endianness[0] = endianness
+
+
+def get_unsafe_globals_in_checkpoint(f: Path | BinaryIO) -> list[str]:
+    """The names in a file that `load` would refuse with `weights_only=True`; nothing of the file is run.
+
+    >>> import io
+    >>> from fractions import Fraction
+    >>> file = io.BytesIO()
+    >>> torch.save([torch.ones(1), Fraction(1, 2)], file)
+    >>> _ = file.seek(0)
+    >>> torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    ['fractions.Fraction']
+    """
+    with open(f, "rb") if isinstance(f, (str, os.PathLike)) else nullcontext(f) as file:
+        if file.read(4) != b"PK\x03\x04":
+            raise ValueError("Expected input to be a checkpoint returned by torch.save")
+        with zipfile.ZipFile(file) as archive:
+            held = _Archive(archive, file.seek(0, os.SEEK_END), None)
+            survey = _Survey(io.BytesIO(archive.read(f"{held.root}data.pkl")))
+            survey.load()
+    asked = [(NAME_MAPPING.get(n) or (IMPORT_MAPPING.get(n[0], n[0]), n[1])) for n in survey.names]
+    return list(dict.fromkeys(f"{m}.{n}" for m, n in asked if (m, n) not in _NAMES and (m, n) not in _safe))
 
 
 class _Archive:
     """The entries of a zip archive: stored, not compressed, and together no larger than the file."""
 
-    def __init__(self, file: zipfile.ZipFile, size: int, map_location: Any) -> None:
-        self.file, self.map_location = file, map_location
+    def __init__(self, file: zipfile.ZipFile, size: int, map_location: Any, mapped: Any = None) -> None:
+        self.file, self.map_location, self.mapped = file, map_location, mapped
         self._storages: dict[str, Stored] = {}
         entries = file.infolist()
         if any(e.compress_type != zipfile.ZIP_STORED for e in entries):
@@ -457,8 +745,11 @@ class _Archive:
         self.root = pickles[0].removesuffix("data.pkl")
         self.names = set(file.namelist())
         order = f"{self.root}byteorder"
-        if order in self.names and file.read(order).decode().strip() != sys.byteorder:
-            raise RuntimeError("the archive was written on a machine of another byte order")
+        told = file.read(order).decode().strip() if order in self.names else None
+        if told not in (None, "little", "big"):
+            raise ValueError("Unknown endianness type: " + str(told))
+        default = {LoadEndianness.BIG: "big", LoadEndianness.NATIVE: sys.byteorder}
+        self.swapped = (told or default.get(cast(Any, _endianness[0]), "little")) != sys.byteorder
 
     def object(self, reader: type[_Unpickler]) -> Any:
         return reader(self.file.read(f"{self.root}data.pkl"), self).load()
@@ -469,17 +760,28 @@ class _Archive:
             name = f"{self.root}data/{key}"
             if name not in self.names:
                 raise UnpicklingError(f"the archive has no storage {key!r}")
-            data = self.file.read(name)
+            data = self._mapped(name)
+            if data is None:
+                data = bytearray(self.file.read(name))
             if len(data) != numel * kind.dtype.itemsize:
                 raise UnpicklingError(f"storage {key!r} has {len(data)} bytes, and not {numel} elements")
-            memory = np.frombuffer(bytearray(data), np.uint8)
-            if kind.dtype is _dtypes.bool_:  # of which sums expect 0 and 1
-                np.minimum(memory, 1, out=memory)
+            memory = _memory_of(data, kind.dtype, self.swapped)
             placed = _placed(Storage(memory), location, self.map_location)
             found = self._storages[key] = Stored(placed, kind, numel)
         if found.kind is not kind or found.numel != numel:
             raise UnpicklingError(f"storage {key!r} is described in two ways")
         return found
+
+    def _mapped(self, name: str) -> Any:
+        """The memory of an entry where the file is mapped, if it begins where elements can."""
+        if self.mapped is None:
+            return None
+        entry = self.file.getinfo(name)
+        head = self.mapped[entry.header_offset : entry.header_offset + 30].tobytes()
+        start = entry.header_offset + 30 + sum(int.from_bytes(head[k : k + 2], "little") for k in (26, 28))
+        if start % 16 or start + entry.file_size > len(self.mapped):
+            return None
+        return self.mapped[start : start + entry.file_size]
 
 
 def load(
@@ -489,13 +791,16 @@ def load(
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
+    encoding: str = "utf-8",
     **pickle_load_args: object,
 ) -> Any:
     """Read what `save` or `torch.save` wrote. By default that is tensors, plain data and containers of both, and no code is run; with
     `weights_only=False` the file may name any class or function, which is then called: only for files that you trust.
 
     Tensors come to the CPU from wherever they were, unless `map_location` says another device: its name, a dict from the names in
-    the file, or a function of the storage on the CPU and that name, whose result is the storage to use, or None.
+    the file, or a function of the storage on the CPU and that name, whose result is the storage to use, or None. With `mmap=True` the
+    memory of tensors on the CPU is read from the file when it is first looked at; what is written to it stays here. `encoding` is what
+    text that Python 2 wrote is read as.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -508,10 +813,10 @@ def load(
         _check_location(str(map_location))
     elif map_location is not None and not isinstance(map_location, dict) and not callable(map_location):
         raise TypeError(f"'{type(map_location).__name__}' object is not callable")
-    reader = _TrustingReader if weights_only is False else _Reader
+    reader = _TrustingReader if _is_trusted(weights_only) else _Reader
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
-            return _read(file, str(f), reader, map_location)
+            return _read(file, str(f), reader, map_location, encoding, bool(mmap))
     if not hasattr(f, "seek"):
         raise AttributeError(
             f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is seekable. Please "
@@ -519,7 +824,20 @@ def load(
         )
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
-    return _read(f, "the file", reader, map_location)
+    return _read(f, "the file", reader, map_location, encoding)
+
+
+def _is_trusted(weights_only: bool | None) -> bool:
+    """Whether a file may name what is called then; the environment may decide for all."""
+    always, never = (
+        os.environ.get(f"TORCH_FORCE_{which}WEIGHTS_ONLY_LOAD", "0") in ("1", "y", "yes", "true")
+        for which in ("NO_", "")
+    )
+    if always and never:
+        raise RuntimeError(
+            "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set, but both were set."
+        )
+    return not never and (weights_only is False or (weights_only is None and always))
 
 
 def _check_location(location: str) -> None:
@@ -563,20 +881,39 @@ def _placed(storage: Storage, location: str, map_location: Any) -> Storage:
     return storage if where.type == "cpu" else Storage(backend.of(where).from_host(storage.memory))
 
 
-def _read(file: BinaryIO, name: str, reader: type[_Unpickler], map_location: Any) -> Any:
+def _read(
+    file: BinaryIO,
+    name: str,
+    reader: type[_Unpickler],
+    map_location: Any,
+    encoding: str,
+    mapped: bool = False,
+) -> Any:
     try:
+        start = file.tell()
+        head = file.read(2)
+        file.seek(start)
+        if head not in (b"PK", b""):
+            if mapped:
+                raise RuntimeError(
+                    "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), please "
+                    "torch.save your checkpoint with this option in order to use mmap."
+                )
+            return _Older(file, name, map_location, encoding).object(reader)
+        if not hasattr(file, "seekable"):
+            file = io.BytesIO(file.read())
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
-            return _Archive(archive, size, map_location).object(reader)
+            memory = np.memmap(name, np.uint8, "c") if mapped else None
+            return _Archive(archive, size, map_location, memory).object(reader)
     except (UnpicklingError, MemoryError, OSError):
         raise
     except RuntimeError as error:
         raise RuntimeError(f"load: {name} cannot be read: {error}") from error
     except zipfile.BadZipFile as error:
         file.seek(0)
-        start = file.read(2)  # what does not begin as an archive PyTorch takes for a pickle of an older form
-        kind = RuntimeError if start == b"PK" else UnpicklingError if start else EOFError
+        kind = RuntimeError if file.read(2) else EOFError
         raise kind(f"load: {name} is no whole zip archive, as torch.save writes it: {error}") from error
     except Exception as error:  # what a class says, or a broken pickle makes the machine stumble over
         if reader is _TrustingReader:
@@ -584,4 +921,8 @@ def _read(file: BinaryIO, name: str, reader: type[_Unpickler], map_location: Any
         raise UnpicklingError(f"load: {name} holds a broken pickle: {error!r}") from error
 
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    *("LoadEndianness", "get_default_load_endianness", "set_default_load_endianness"),
+    *("add_safe_globals", "clear_safe_globals", "get_safe_globals", "get_unsafe_globals_in_checkpoint"),
+    *("load", "safe_globals", "save"),
+]

@@ -10,7 +10,9 @@ threshold) does no harm, where a product with 0 would give NaN.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+from nbgrad.base.records import NamedTuple
 
 from .node import PRIMS, Expr, Operand, Var, as_expr, free_vars, parameters, postorder, substitute, var
 from .simplify import is_number

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
+from weakref import WeakSet
 
 from nbgrad.autograd._run import grad as _grad
 from nbgrad.autograd._vmap import basis, by_input, vmap
@@ -54,8 +55,11 @@ def _leaf(x: Tensor) -> Tensor:
     return x
 
 
+_past: WeakSet[Node] = WeakSet()  # variables of functions that have run, which nobody else knows
+
+
 def _nodes_beyond(outs: Sequence[Tensor], own: set[Node]) -> bool:
-    """Whether history leads to a leaf that is none of the variables."""
+    """Whether history leads to a leaf that is none of the variables, nor any of a function that has run."""
     found = {n for o in outs if (n := edge(o)[0]) is not None}
     left = list(found)
     while left:
@@ -63,7 +67,7 @@ def _nodes_beyond(outs: Sequence[Tensor], own: set[Node]) -> bool:
         if node in own:
             continue
         following = [n for n in node.next if n is not None and n not in found]
-        if not node.next:
+        if not node.next and node not in _past:
             return True
         found.update(following)
         left += following
@@ -74,13 +78,19 @@ def _gradients(
     outs: Sequence[Tensor], xs: Sequence[Tensor], weights: Sequence[Tensor] | None, outer: bool, keep: bool
 ) -> list[Tensor]:
     """The gradients of `outs` by the variables, zeros where nothing depends on one. They have a history of their own if somebody
-    outside may ask for it: in grad mode, where something other than the variables was used, or inside another transform."""
+    outside may ask for it: in grad mode, where something other than the variables was used, a weight of the outputs too, or inside
+    another transform."""
     used = [k for k, o in enumerate(outs) if requires(o)]
     if not used:
         return [zeros_like(x.detach()) for x in xs]
     own = {n for x in xs if (n := edge(x)[0]) is not None}
     chosen = [outs[k] for k in used]
-    graph = outer and (any(map(_history_beyond, chosen)) or _nodes_beyond(chosen, own) or _nodes_before(own))
+    graph = outer and (
+        any(map(_history_beyond, chosen))
+        or _nodes_beyond(chosen, own)
+        or _nodes_before(own)
+        or any(requires(w) or _history_beyond(w) for w in weights or ())
+    )
     with enable_grad():
         found = _grad(
             chosen,
@@ -216,6 +226,7 @@ class Pullback:
                 )
         self.leaves, self.in_structure = tree_flatten(chosen)
         own = self.own = {n for x in self.leaves if (n := edge(x)[0]) is not None}
+        _past.update(n for n in own if not n.next)
         self.value = tree_unflatten([_outside(o, own, outer) for o in self.outs], self.structure)
         self.aux = tree_map(lambda t: _outside(_tensor(t), own, outer), aux) if has_aux else None
 

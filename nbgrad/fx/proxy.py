@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from nbgrad.core.overrides import armed, note_instance
 from nbgrad.fx.graph import MAGIC, REFLECTABLE, Graph, base_types
 from nbgrad.fx.node import Node, map_aggregate
 from nbgrad.overrides import is_tensor_method_or_property
@@ -123,6 +124,8 @@ class Proxy:
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
         self.node = node
+        if not armed.on:  # made by hand: while a program is traced, functions look out for stand-ins already
+            note_instance(self)
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"

@@ -78,6 +78,8 @@ def _of_op(owner: Any, asked: int) -> Callable[..., None]:
         else:
             own = ("owner.kept", results, "", "2" if op.views else "1")
         found = _written(flags, every, tuple(saved), *own)(rule, owner, asked, recorder)
+    if op.views:
+        found = _of_followed(found)
     if op.untrained and mask[(k := op.inputs.index(op.untrained[1]))]:
         found = _held_to(op.untrained, k, found)
     return found
@@ -110,9 +112,12 @@ def _written(
             ]
     lines += ["node = Node()", *leaving("saved" if saved else "", "static" if static else "")]
     asking = [k for k, flag in enumerate(flags) if flag in (1, 2)]
+    views = [k for k in asking if flags[k] == 2]
     for k in asking:
         held = f"a{k}" if k == asking[0] else f"(a{k}, node.leaves)"
         if flags[k] == 2:
+            if k != views[0]:  # it may be a view that was brought up to date before it
+                lines.append(f"e{k} = a{k}._node")
             lines += [  # `edge` brings a view up to date
                 f"if e{k} is not None and a{k}._view.version == a{k}._storage.version: n{k} = a{k}._nr",
                 "else:",
@@ -191,6 +196,17 @@ def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
     if found is None:
         found = plan.rules[mask] = ElementwiseRule(plan, mask)
     return found
+
+
+def _of_followed(record: Callable[..., None]) -> Callable[..., None]:
+    """Views of an inference tensor are none that a graph follows, and have no history."""
+
+    def followed(result: Any, *args: Any) -> None:
+        several = type(result) is tuple
+        if not (several and not result) and (result[0] if several else result)._view is not None:
+            record(result, *args)
+
+    return followed
 
 
 def _held_to(names: tuple[str, str], k: int, record: Callable[..., None]) -> Callable[..., None]:

@@ -418,7 +418,7 @@ def _by_op_maker(
 
 # What a gradient ends with in PyTorch, which is what shows as its grad_fn, by the node of the op (and its input, where they differ).
 # Those that are not here have a backward of their own there, too: TanhBackwardBackward0.
-_ENDS = {
+ENDS = {
     node: end
     for end, nodes in {
         "MulBackward0": "Abs Acos Addcdiv Addcmul Asin Asinh Atan2 Copysign Cos Cosh Digamma Div Erf Erfc Erfinv Expm1 Fmod"
@@ -441,7 +441,7 @@ def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...
     found: tuple[Any, tuple[str, ...]] | None = op._derived.get(param)
     if found is None:
         node = op.node_name.removesuffix("Backward0")
-        end = _ENDS.get(f"{node}.{param}") or _ENDS.get(node)
+        end = ENDS.get(f"{node}.{param}") or ENDS.get(node)
         node_name = end or op.node_name.removesuffix("0") + "Backward0"
         found = op._derived[param] = derived(op, op.partials[param], f"{op.name}_{param}grad", node_name)
     return found
@@ -540,6 +540,7 @@ class OpRule:
             *(names[k] for k in self.inputs),
             *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())),
         )
+        self.turned = self.saved_names.index(op.turned) if op.turned in self.saved_names else None
         self.order = _order(self.saved_names, op.public)
         self.holds = not asked.isdisjoint(op.held)
         where = {GRAD: "g", "wanted": "wanted", "specs": "layout", "own": "own"}

@@ -139,7 +139,7 @@ def unpack(node: Node, alike: bool = False) -> tuple[Any, ...]:
             if type(t) is not Packed:
                 if _was_detached(t, node.versions[k]):
                     raise RuntimeError(DETACHED)
-                raise modified(t, node.versions[k], node.rule.made_by(node, k))
+                raise _lost(node, k, t)
             packed = True
     if not packed:
         return saved
@@ -165,7 +165,7 @@ def unpack_one(node: Node, k: int) -> Any:
         and t._storage.version != node.versions[k]
         and not _was_detached(t, node.versions[k])  # who looks may see that all the same
     ):
-        raise modified(t, node.versions[k], node.rule.made_by(node, k))
+        raise _lost(node, k, t)
     return t if number is None or not t._spec.dtype.is_floating_point else as_output(t, node, number)
 
 
@@ -180,9 +180,17 @@ def _was_detached(t: Tensor, version: int) -> bool:
     return t._storage is not None and t._storage.version // APART != version // APART
 
 
-def modified(t: Tensor, version: int, made_by: str) -> RuntimeError:
+def _lost(node: Node, k: int, t: Tensor) -> RuntimeError:
+    if getattr(node.rule, "turned", None) != k:
+        return modified(t, node.versions[k], node.rule.made_by(node, k))
+    # A view whose base was written to since has another history than before.
+    return modified(t, node.versions[k], ", which is output 0 of AsStrided," if t._rg else "", turned=True)
+
+
+def modified(t: Tensor, version: int, made_by: str, turned: bool = False) -> RuntimeError:
     assert t._storage is not None
-    shape = ", ".join(map(str, t._spec.shape))
+    sizes = tuple(t._spec.shape)
+    shape = ", ".join(map(str, (*sizes[:-2], *sizes[:-3:-1]) if turned else sizes))
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{t._spec.dtype.type_name} [{shape}]]{made_by} is at version {t._storage.version % APART}; expected version "

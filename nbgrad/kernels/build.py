@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from nbgrad.base.source import Source, note
@@ -138,6 +138,13 @@ def _settled(source: str, *what: Any) -> tuple[str, str, str]:
     return source, digest((decides, machine()))[:20], digest(decides)[:20]
 
 
+def titled(name: str, text: str, what: Any, modules: Sequence[str]) -> str:
+    """A name for what is made of a text by these modules, with the hash of all that decides it; the text is shown under it."""
+    text, found, _ = _settled(text, name, what, [*map(_text, modules)])
+    _shown(f"{name}_{found}.py", text)
+    return f"{name}_{found}"
+
+
 def kernel(
     name: str, source: str, params: Sequence[str], contract: bool = False, unrolled: bool | None = True
 ) -> Kernel:
@@ -165,10 +172,30 @@ def _make(name: str, source: str, signature: str, contract: bool, unrolled: bool
         _libcalls()  # which of them LLVM calls is for it to say
     found = _brought(common) or _load(name, [name])
     if found is None:
-        with progress.compiling(name):
-            found = _compiled(name, source, path, signature.split(), contract, unrolled)
+        with _turn(name):
+            found = (_load(name, [name]) if _together() else None) or _compiled_here(
+                name, source, path, signature.split(), contract, unrolled
+            )
     (address,) = found.values()
     return Kernel(name, source, signature, path, contract, address)
+
+
+def _compiled_here(name: str, *args: Any) -> dict[str, int]:
+    with progress.compiling(name):
+        return _compiled(name, *args)
+
+
+@cached(1)
+def _together() -> bool:
+    """Whether a launcher of MPI's began this process with others, all of which soon ask for the same kernels."""
+    sizes = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+    return any(os.environ.get(name, "0") not in ("0", "1") for name in sizes)
+
+
+def _turn(name: str) -> AbstractContextManager[None]:
+    """Where processes began together one of a machine compiles, and the others wait and load what it has kept."""
+    kept = store() if _together() else None
+    return nullcontext() if kept is None else kept.turn(name)
 
 
 def _compiled(
@@ -218,11 +245,16 @@ def _native(name: str, text: str, symbols: Sequence[str], title: str) -> dict[st
     note(Source(title, ", ".join(symbols), path, text))
     found = _brought(common) or _load(name, symbols)
     if found is None:
-        with progress.compiling(name), compiling.lock():
-            if HERE:
-                return _kept(name, image.made(text, symbols))
-            return _kept_by_numba(name, compiling.library_of_text(name, text), symbols)
+        with _turn(name):
+            found = (_load(name, symbols) if _together() else None) or _compiled_native(name, text, symbols)
     return found
+
+
+def _compiled_native(name: str, text: str, symbols: Sequence[str]) -> dict[str, int]:
+    with progress.compiling(name), compiling.lock():
+        if HERE:
+            return _kept(name, image.made(text, symbols))
+        return _kept_by_numba(name, compiling.library_of_text(name, text), symbols)
 
 
 _BEYOND = ".512"  # behind the name of what is for machines with vectors beyond the level's

@@ -6,6 +6,9 @@ keeps Python's lock, `free` gives it back meanwhile, and `shared`, which takes a
 number of pieces before the rest, shares the range with the helpers of `crew.py`. To write a launcher for each list took 60 to 110
 ms of compiling each, and 0.17 us more a call.
 
+Promises who records a program that `watch(told)` calls `told(kinds, *arguments)` of every launch of the process before it is done, and that
+`play` does again what `program` has laid out, all of it in one call from Python. Nobody watching costs a launch two loads.
+
 That one function does for all rests on how C passes arguments (System V's rules on x86, ARM's own): the first integers and addresses
 in general registers, the first eight floats in those of vectors, and what is left behind one another on the stack. So the
 arguments are laid out in these three rows and all registers are filled; a kernel reads those that it has. Elsewhere, and of more
@@ -20,12 +23,16 @@ from __future__ import annotations
 import ctypes
 import platform
 import re
+import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from numpy import ndarray
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import cached
 from nbgrad.kernels import build
 
@@ -38,7 +45,8 @@ STACK = (0, 4, 16, 120)
 _FLOATS, _BEHIND, _FIRST = 1, 2, 3
 _IN_VECTORS = _FIRST + GENERAL
 _ON_STACK = _IN_VECTORS + FLOATS
-_WORDS = _ON_STACK + STACK[-1]
+WORDS = _ON_STACK + STACK[-1]
+FREES = 3  # the word of a program that says whether Python's lock is given back
 # Words of a crew, in cache lines of their own: the ticket; pieces done; of the launch: its call, length of the range and of a piece; who
 # sleeps, and what they sleep on. The ticket holds how many helpers may take part and the pieces that nobody has taken: from the
 # first up to the last. The caller takes the first and helpers the last, so that the same memory mostly stays in the cache of the same
@@ -225,6 +233,7 @@ declare void @PyErr_SetString(ptr, ptr)
 @two_devices = internal constant [79 x i8] c"Expected all tensors to be on the same device, but found at least two devices!\\00"
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 
@@ -264,15 +273,79 @@ failed:
   ret {i64, i1} {i64 0, i1 true}
 }
 
+; Calls who watches with the function's kinds and the arguments; whether that failed.
+define internal i1 @tell(ptr %told, ptr %self, ptr %args, i64 %count) noinline cold {
+  %more = add i64 %count, 1
+  %all = alloca ptr, i64 %more
+  store ptr %self, ptr %all
+  br label %next
+next:
+  %k = phi i64 [0, %0], [%k1, %copy]
+  %some = icmp slt i64 %k, %count
+  br i1 %some, label %copy, label %call
+copy:
+  %k1 = add i64 %k, 1
+  %from = getelementptr ptr, ptr %args, i64 %k
+  %object = load ptr, ptr %from
+  %to = getelementptr ptr, ptr %all, i64 %k1
+  store ptr %object, ptr %to
+  br label %next
+call:
+  call void @Py_IncRef(ptr %told)
+  %answer = call ptr @PyObject_Vectorcall(ptr %told, ptr %all, i64 %more, ptr null)
+  call void @Py_DecRef(ptr %told)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %end, label %fine
+fine:
+  call void @Py_DecRef(ptr %answer)
+  br label %end
+end:
+  ret i1 %failed
+}
+
+; Python's lock is given back while a kernel runs, but not while somebody is told of launches: what other threads made meanwhile would look
+; like what the call that is recorded makes.
+define internal ptr @give_back(ptr %self) {
+  %at_watch = getelementptr i8, ptr %self, i64 $BYTES
+  %watch = load ptr, ptr %at_watch, align 1
+  %told = load ptr, ptr %watch
+  %alone = icmp eq ptr %told, null
+  br i1 %alone, label %give, label %keep
+give:
+  %thread = call ptr @PyEval_SaveThread()
+  ret ptr %thread
+keep:
+  ret ptr null
+}
+
+define internal void @take_again(ptr %thread) {
+  %kept = icmp eq ptr %thread, null
+  br i1 %kept, label %end, label %take
+take:
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %end
+end:
+  ret void
+}
+
 ; Lays the arguments out as C passes them: the kernel's address and the range's end, which come first, and those from `from` on. Whether
 ; that failed.
 define internal i1 @lay(ptr %self, ptr %args, i64 %count, i64 %from, ptr %call) {
   %at_size = getelementptr i8, ptr %self, i64 $HEAD
   %bytes = load i64, ptr %at_size
-  %size = sub i64 %bytes, 8
-  %at_array = getelementptr i8, ptr %self, i64 $BYTES
+  %size = sub i64 %bytes, 16
+  %at_watch = getelementptr i8, ptr %self, i64 $BYTES
+  %watch = load ptr, ptr %at_watch, align 1
+  %told = load ptr, ptr %watch
+  %alone = icmp eq ptr %told, null
+  br i1 %alone, label %unseen, label %seen
+seen:
+  %objects = call i1 @tell(ptr %told, ptr %self, ptr %args, i64 %count)
+  br i1 %objects, label %bad, label %unseen
+unseen:
+  %at_array = getelementptr i8, ptr %at_watch, i64 8
   %array = load ptr, ptr %at_array, align 1
-  %kinds = getelementptr i8, ptr %at_array, i64 8
+  %kinds = getelementptr i8, ptr %at_watch, i64 16
   %wanted = add i64 %size, %from
   %right = icmp eq i64 %count, %wanted
   br i1 %right, label %begin, label %refuse
@@ -413,9 +486,9 @@ define ptr @free(ptr %self, ptr %args, i64 %count) {
 go:
   %at_n = getelementptr i64, ptr %call, i64 $STOP
   %n = load i64, ptr %at_n
-  %thread = call ptr @PyEval_SaveThread()
+  %thread = call ptr @give_back(ptr %self)
   call void @invoke(ptr %call, i64 0, i64 %n)
-  call void @PyEval_RestoreThread(ptr %thread)
+  call void @take_again(ptr %thread)
   %none = call ptr @none()
   ret ptr %none
 error:
@@ -451,9 +524,9 @@ go:
   %pieces_count = extractvalue {i64, i1} %pieces_pair, 0
   %at_n = getelementptr i64, ptr %call, i64 $STOP
   %n = load i64, ptr %at_n
-  %thread = call ptr @PyEval_SaveThread()
+  %thread = call ptr @give_back(ptr %self)
   call void @share(ptr %crew_place, i64 %helpers_count, i64 %pieces_count, i64 %n, ptr %call)
-  call void @PyEval_RestoreThread(ptr %thread)
+  call void @take_again(ptr %thread)
   %none = call ptr @none()
   ret ptr %none
 error:
@@ -461,8 +534,101 @@ error:
 }
 """
 
+# A program done again: how many calls there are, how many words are replaced and where the calls begin; whether Python's lock is given
+# back; of each word that is replaced its place, which of the arrays given it is the address of, and how far into that; then the calls,
+# each behind its length in words and the pieces of its range, 0 for one that is this thread's alone.
+_PLAY = """
+define ptr @play(ptr %self, ptr %args, i64 %count) {
+  %program_object = load ptr, ptr %args
+  %at_data = getelementptr i8, ptr %program_object, i64 $HEAD
+  %program = load ptr, ptr %at_data
+  %at_crew = getelementptr ptr, ptr %args, i64 1
+  %crew_object = load ptr, ptr %at_crew
+  %crew_address = call i64 @PyLong_AsLongLong(ptr %crew_object)
+  %crew = inttoptr i64 %crew_address to ptr
+  %at_helpers = getelementptr ptr, ptr %args, i64 2
+  %helpers_object = load ptr, ptr %at_helpers
+  %helpers = call i64 @PyLong_AsLongLong(ptr %helpers_object)
+  %together = icmp sgt i64 %helpers, 0
+  %buffers = getelementptr ptr, ptr %args, i64 3
+  %calls = load i64, ptr %program
+  %at_patches = getelementptr i64, ptr %program, i64 1
+  %patches = load i64, ptr %at_patches
+  %at_begin = getelementptr i64, ptr %program, i64 2
+  %begin = load i64, ptr %at_begin
+  %at_lock = getelementptr i64, ptr %program, i64 3
+  %lock = load i64, ptr %at_lock
+  %frees = icmp ne i64 %lock, 0
+  %table = getelementptr i64, ptr %program, i64 4
+  br label %patch
+patch:
+  %p = phi i64 [0, %0], [%p1, %place]
+  %more_patches = icmp slt i64 %p, %patches
+  br i1 %more_patches, label %place, label %patched
+place:
+  %row = mul i64 %p, 3
+  %at_row = getelementptr i64, ptr %table, i64 %row
+  %where = load i64, ptr %at_row
+  %at_which = getelementptr i64, ptr %at_row, i64 1
+  %which = load i64, ptr %at_which
+  %at_offset = getelementptr i64, ptr %at_row, i64 2
+  %offset = load i64, ptr %at_offset
+  %at_array = getelementptr ptr, ptr %buffers, i64 %which
+  %array = load ptr, ptr %at_array
+  %at_memory = getelementptr i8, ptr %array, i64 $HEAD
+  %memory = load i64, ptr %at_memory
+  %word = add i64 %memory, %offset
+  %at_word = getelementptr i64, ptr %program, i64 %where
+  store i64 %word, ptr %at_word
+  %p1 = add i64 %p, 1
+  br label %patch
+patched:
+  br i1 %frees, label %release, label %start
+release:
+  %thread = call ptr @PyEval_SaveThread()
+  br label %start
+start:
+  %held = phi ptr [null, %patched], [%thread, %release]
+  %first = getelementptr i64, ptr %program, i64 %begin
+  br label %look
+look:
+  %k = phi i64 [0, %start], [%k1, %done]
+  %at = phi ptr [%first, %start], [%next, %done]
+  %more = icmp slt i64 %k, %calls
+  br i1 %more, label %run, label %end
+run:
+  %length = load i64, ptr %at
+  %at_pieces = getelementptr i64, ptr %at, i64 1
+  %pieces = load i64, ptr %at_pieces
+  %call = getelementptr i64, ptr %at, i64 2
+  %at_n = getelementptr i64, ptr %call, i64 $STOP
+  %n = load i64, ptr %at_n
+  %long = icmp sgt i64 %pieces, 0
+  %with = and i1 %long, %together
+  br i1 %with, label %share, label %alone
+share:
+  call void @share(ptr %crew, i64 %helpers, i64 %pieces, i64 %n, ptr %call)
+  br label %done
+alone:
+  call void @invoke(ptr %call, i64 0, i64 %n)
+  br label %done
+done:
+  %k1 = add i64 %k, 1
+  %next = getelementptr i64, ptr %at, i64 %length
+  br label %look
+end:
+  br i1 %frees, label %take, label %give
+take:
+  call void @PyEval_RestoreThread(ptr %held)
+  br label %give
+give:
+  %none = call ptr @none()
+  ret ptr %none
+}
+"""
 
-def _invoke() -> str:
+
+def invoke() -> str:
     """Calls a kernel with all registers full, and as many words on the stack as there are, or some more."""
     lines = [
         "define internal void @invoke(ptr %call, i64 %start, i64 %stop) {",
@@ -507,7 +673,7 @@ def _text() -> str:
             name: globals()[name]
             for name in ("TICKET", "DONE", "CALL", "LENGTH", "STEP", "SLEEPERS", "MUTEX")
         },
-        **{"CONDITION": CONDITION, "SPINS": SPINS, "PATIENCE": PATIENCE, "WORDS": _WORDS, "GENERAL": GENERAL},
+        **{"CONDITION": CONDITION, "SPINS": SPINS, "PATIENCE": PATIENCE, "WORDS": WORDS, "GENERAL": GENERAL},
         **{"FLOATS": _FLOATS, "BEHIND": _BEHIND, "FIRST": _FIRST, "STOP": _FIRST + 1, "COUNT_FLOATS": FLOATS},
         **{"IN_VECTORS": _IN_VECTORS, "ON_STACK": _ON_STACK},
         "HEAD": object.__basicsize__,
@@ -515,13 +681,19 @@ def _text() -> str:
         "BYTES": bytes.__basicsize__ - 1,  # whose last byte ends the text
         "PAUSE": "call void @llvm.x86.sse2.pause()" if x86 else "",
     }
-    text = re.sub(r"\$(\w+)", lambda m: str(holes[m[1]]), _CREW + _CALLS)
-    return text + ("declare void @llvm.x86.sse2.pause()\n" if x86 else "") + _invoke()
+    text = re.sub(r"\$(\w+)", lambda m: str(holes[m[1]]), _CREW + _CALLS + _PLAY)
+    return text + ("declare void @llvm.x86.sse2.pause()\n" if x86 else "") + invoke()
 
 
 @cached(1)
 def _functions() -> dict[str, int]:
-    return build.native("calls", _text(), [*WAYS, "help"], "launchers of kernels")
+    return build.native("calls", _text(), [*WAYS, "play", "help"], "launchers of kernels")
+
+
+def locked() -> bool:
+    """Whether one thread at a time runs Python."""
+    asked: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
+    return asked is None or asked()
 
 
 def helper() -> int:
@@ -544,16 +716,16 @@ _FAST = 0x80  # METH_FASTCALL
 
 
 @cached(None)
-def _method(way: str) -> int:
+def _method(name: str, address: int) -> int:
     """What Python knows a function by. Its objects read it to the end of the process, when memory that Python counts may be gone."""
     take = ctypes.pythonapi.PyMem_RawMalloc
     take.restype, take.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
-    name = way.encode() + b"\0"
-    place = take(ctypes.sizeof(_Method) + len(name))
-    ctypes.memmove(place + ctypes.sizeof(_Method), name, len(name))
+    text = name.encode() + b"\0"
+    place = take(ctypes.sizeof(_Method) + len(text))
+    ctypes.memmove(place + ctypes.sizeof(_Method), text, len(text))
     method = _Method.from_address(place)
     ctypes.c_void_p.from_buffer(method).value = place + ctypes.sizeof(_Method)
-    method.function, method.flags = _functions()[way], _FAST
+    method.function, method.flags = address, _FAST
     return int(place)
 
 
@@ -565,12 +737,117 @@ def fits(kinds: str) -> bool:
 
 
 def function(way: str, kinds: str) -> Callable[..., None]:
+    known = b"".join([word.to_bytes(8, sys.byteorder) for word in (ctypes.addressof(_watching), id(ndarray))])
+    return python_function(way, _functions()[way], known + kinds.encode())
+
+
+def python_function(name: str, address: int, told: bytes) -> Callable[..., Any]:
+    """The function of Python's that is C's `(told, arguments, how many)` at an address."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    made: Callable[..., None] = make(
-        _method(way), id(ndarray).to_bytes(8, sys.byteorder) + kinds.encode(), None
-    )
+    made: Callable[..., Any] = make(_method(name, address), told, None)
     return made
+
+
+_watching = ctypes.c_int64(0)  # the address of who is told of launches
+_KINDS = 16  # where kinds begin in what a launch tells of its function
+
+
+@contextmanager
+def watch(told: Callable[..., Any]) -> Iterator[None]:
+    """Have `told` called before each launch of the process, whichever thread's it is."""
+    _watching.value = id(told)
+    try:
+        yield
+    finally:
+        _watching.value = 0
+
+
+class Call(NamedTuple):
+    """A launch that was seen: what its arguments are, the kernel's address, the end of its range, in how many pieces that may be cut (0 if
+    it may not), and the arguments."""
+
+    kinds: str
+    address: int
+    n: int
+    pieces: int
+    args: tuple[Any, ...]
+
+
+def seen(told: tuple[Any, ...]) -> Call:
+    """What `watch` has told of a launch."""
+    function, address, n, *rest = told
+    kinds = function[_KINDS:].decode()
+    pieces = rest[2] if len(rest) > len(kinds) else 0
+    return Call(kinds, int(address), int(n), pieces, tuple(rest[len(rest) - len(kinds) :]))
+
+
+def laid(call: Call, values: Sequence[Any]) -> tuple[list[int], list[tuple[int, Any]], list[tuple[int, int]]]:
+    """The words of a call; which of them are to be something that is no number, and what; which are floats that have an `index`."""
+    words = [0] * WORDS
+    words[0], words[_FIRST + 1] = call.address, call.n
+    general, floats, behind = 2, 0, 0
+    placed: list[tuple[int, Any]] = []
+    asked: list[tuple[int, int]] = []
+    for kind, value in zip(call.kinds, values):
+        if kind == "d" and floats < FLOATS:
+            place, floats = _IN_VECTORS + floats, floats + 1
+        elif kind != "d" and general < GENERAL:
+            place, general = _FIRST + general, general + 1
+        else:
+            place, behind = _ON_STACK + behind, behind + 1
+        if isinstance(value, list | tuple):
+            placed.append((place, value))
+        elif kind == "d":
+            if hasattr(value, "index"):
+                asked.append((place, value.index))
+            words[place] = int.from_bytes(struct.pack("=d", value), sys.byteorder, signed=True)
+        else:
+            words[place] = int(value)
+    words[_FLOATS], words[_BEHIND] = floats, behind
+    return words[: _ON_STACK + next(room for room in STACK if behind <= room)], placed, asked
+
+
+def program(
+    calls: Sequence[tuple[Call, Sequence[Any]]], frees: bool, asked: list[tuple[int, int]] | None = None
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """What `play` takes: the calls, each with its arguments, numbers as they are. Memory is an address, a pair of which array given to
+    `play` it is in and how far into that, or a list of words of these kinds, which become a part of the program. Of floats that
+    have an `index`, `asked` is told in which word they are."""
+    patches: list[int] = []
+    body: list[int] = []
+    tables: list[tuple[int, list[Any]]] = []
+    for call, values in calls:
+        words, placed, numbers = laid(call, values)
+        if asked is not None:
+            asked += [(len(body) + 2 + place, index) for place, index in numbers]
+        for place, value in placed:
+            if isinstance(value, list):
+                tables.append((len(body) + 2 + place, value))
+            else:
+                patches += [len(body) + 2 + place, *value]
+        body += [2 + len(words), call.pieces, *words]
+    places = []
+    for place, table in tables:
+        places.append((place, len(body)))
+        for word in table:
+            if isinstance(word, tuple):
+                patches += [len(body), *word]
+            body.append(0 if isinstance(word, tuple) else word)
+    begin = 4 + len(patches)
+    if asked is not None:
+        asked[:] = [(begin + place, index) for place, index in asked]
+    patches[::3] = [place + begin for place in patches[::3]]
+    made = np.array([len(calls), len(patches) // 3, begin, frees, *patches, *body], np.int64)
+    for place, at in places:
+        made[begin + place] = made.ctypes.data + 8 * (begin + at)
+    return made
+
+
+@cached(1)
+def player() -> Callable[..., None]:
+    """`play(program, crew, helpers, *arrays)`."""
+    return function("play", "")
 
 
 def by_ctypes(kinds: str) -> Callable[..., None]:

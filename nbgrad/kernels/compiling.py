@@ -71,6 +71,23 @@ def library(name: str, function: Callable[..., None], params: Sequence[str], con
 def _library(name: str, function: Callable[..., None], params: Sequence[str], contract: bool) -> Any:
     from llvmlite import binding
     from numba import types
+
+    made = _compiled(function, [_types()[p] for p in params], types.void, options(contract))
+    library, inner = made.library, made.fndesc.llvm_func_name
+    library.add_llvm_module(binding.parse_assembly(_entry(name, inner, params)))
+    library._final_module.get_function(inner).linkage = "internal"
+    _linked(library)
+    return library
+
+
+def library_of_results(function: Callable[..., Any], params: Sequence[Any]) -> tuple[Any, str, Any]:
+    """Of a function of Numba's types what it holds, not optimised; the name there of its function for machines; and what it returns."""
+    made = _compiled(function, params, None, options(False))
+    _linked(made.library)
+    return made.library, made.fndesc.llvm_func_name, made.signature.return_type
+
+
+def _compiled(function: Callable[..., Any], params: Sequence[Any], result: Any, given: Any) -> Any:
     from numba.core import ccallback, compiler, registry
 
     class Compiler(ccallback._CFuncCompiler):  # type: ignore[misc, name-defined]
@@ -79,16 +96,13 @@ def _library(name: str, function: Callable[..., None], params: Sequence[str], co
             flags.no_cfunc_wrapper = True  # it calls Python to tell of errors
             return flags
 
-    made = Compiler(function, registry.cpu_target, options(contract), {}, compiler.Compiler).compile(
-        [_types()[p] for p in params], types.void
-    )
-    library, inner = made.library, made.fndesc.llvm_func_name
-    library.add_llvm_module(binding.parse_assembly(_entry(name, inner, params)))
-    library._final_module.get_function(inner).linkage = "internal"
+    return Compiler(function, registry.cpu_target, given, {}, compiler.Compiler).compile(params, result)
+
+
+def _linked(library: Any) -> None:
     library._optimize_final_module = library._finalize_final_module = _nothing
     library.finalize()
     del library._optimize_final_module, library._finalize_final_module
-    return library
 
 
 def _nothing() -> None:

@@ -53,11 +53,14 @@ class Type(str):
 
 
 class _Loop:
-    __slots__ = ("again", "out")
+    """Its ways on and out, whether another one is in it, and whether it gathers something in any order."""
+
+    __slots__ = ("again", "gathers", "innermost", "out")
 
     def __init__(self) -> None:
         self.again: list[Edge] = []
         self.out: list[Edge] = []
+        self.innermost, self.gathers = True, False
 
 
 _PYTHON_S: dict[type[ast.AST], Callable[..., Any]] = {
@@ -247,6 +250,8 @@ class Function(Ways):
             self.meet(into)
             self.walk(node.body)
             self.loops.pop()
+            for outer in self.loops:
+                outer.innermost = False
             self.meet(self.leave() + loop.again)
             back: list[Edge] = []
             if self.live:
@@ -268,12 +273,40 @@ class Function(Ways):
         ways = [entry, *back]
         for e in back:
             e.block.end[e.at] = top.label
+        if loop.gathers and loop.innermost:
+            self._turns_are_apart(self.blocks[at:], back)
         lines = []
         for name, t in types.items():
             texts = [self.on(e, e.names[name], t) for e in ways]
             lines.append(f"{phis[name]} = phi {llvm(t)} {phi(texts, [e.block for e in ways])}")
         top.lines[:0] = lines
         self.meet(out + loop.out)
+
+    def order(self) -> None:
+        super().order()
+        if self.loops:
+            self.loops[-1].gathers = True
+
+    def _turns_are_apart(self, blocks: list[Block], back: list[Edge]) -> None:
+        """A loop that gathers in any order does so whatever it writes: LLVM is told that no turn touches another one's memory. By itself
+        it looks at the addresses, takes memory right behind what is read for the same (closer than a few vectors), and gathers one by one
+        then: a sum's last bit depended on where its result lay."""
+        stores = [line for block in blocks for line in block.lines if line.startswith("store ")]
+        if not stores:
+            return
+        group, loop, says = (f"!{len(self.module.declared)}{k}" for k in "123")
+        self.declare(group, f"{group} = distinct !{{}}")
+        self.declare(says, f'{says} = !{{!"llvm.loop.parallel_accesses", {group}}}')
+        self.declare(loop, f"{loop} = distinct !{{{loop}, {says}}}")
+        for block in blocks:
+            block.lines = [
+                f"{line}, !llvm.access.group {group}"
+                if line.startswith("store ") or " = load " in line
+                else line
+                for line in block.lines
+            ]
+        for e in back:
+            e.block.end.append(f", !llvm.loop {loop}")
 
     # ------------------------------------------------------------ expressions
 

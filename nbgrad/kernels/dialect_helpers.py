@@ -276,6 +276,10 @@ def _select(w: Function, condition: Value, a: Value, b: Value) -> Value:
     return w.made(a.type, f"select i1 {condition.text}, {of} {a.text}, {of} {b.text}")
 
 
+def _opaque(w: Function, x: Value) -> Value:
+    return w.made(x.type, f"freeze {llvm(x.type)} {x.text}")
+
+
 def _select_int(w: Function, condition: Value, a: Value, b: Value) -> Value:
     a, b = cast(w, _whole(a), "i8"), cast(w, _whole(b), "i8")
     if condition.type != "b1":
@@ -367,7 +371,7 @@ def _or(c_name: str) -> Emit:
 VMATH: dict[str, Emit] = {
     **{"mad": _wide("fmuladd"), "fma": _wide("fma"), "poly": _poly, "truncated": _wide("trunc")},
     **{"down": _wide("floor"), "root": _wide("sqrt"), "fabs": _wide("fabs"), "copysign": _wide("copysign")},
-    **{"select": _select, "select_int": _select_int, "f2i": _bits_of},
+    **{"select": _select, "select_int": _select_int, "opaque": _opaque, "f2i": _bits_of},
     **{"i2f4": _of_bits("f4"), "i2f8": _of_bits("f8")},
     **{"number4": lambda w, i: cast(w, cast(w, _whole(i), "i4"), "f4")},
     **{"wrap4": lambda w, i: cast(w, _whole(i), "i4"), "wrap8": lambda w, i: cast(w, _whole(i), "i8")},

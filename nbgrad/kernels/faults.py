@@ -20,6 +20,7 @@ NUMBER: Final = 5  # an element by its number
 SLICE: Final = 6
 COPIED: Final = 7
 NOWHERE: Final = 8
+RATE: Final = 9  # of Poisson's numbers, below 0
 
 _BOUNDS: Final = "index {value} is out of bounds for dimension {dim} with size {size}"
 _FAULTS: Final[dict[int, tuple[type[Exception], str]]] = {
@@ -31,6 +32,7 @@ _FAULTS: Final[dict[int, tuple[type[Exception], str]]] = {
     SLICE: (RuntimeError, "INDICES element is out of DATA bounds, id={value} axis_dim={size}"),
     COPIED: (IndexError, f"index_copy_(): {_BOUNDS}"),
     NOWHERE: (IndexError, "index is out of bounds for dimension with size 0"),
+    RATE: (RuntimeError, "invalid Poisson rate, expected rate to be non-negative"),
 }
 
 

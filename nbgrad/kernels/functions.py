@@ -1,20 +1,29 @@
 """Functions of numbers and arrays whose text was generated: compiled by Numba for the arguments that they meet.
 
-Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows) and
-the helpers given stand for themselves in it.
+Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
+`prange`, `add_up` (a sum that may be taken in any order), `one_by_one` (in a loop that shall be no vectors), `own_exp` and others (the
+library's own, of which loops are made vectors) and the helpers given stand for themselves in it.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
+import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base import source
-from nbgrad.base.tables import Table
+from nbgrad.base.tables import Table, cached
+from nbgrad.expr import emit, node
 from nbgrad.expr.making import LOCK, uninterrupted
+from nbgrad.expr.node import PRIMS
+from nbgrad.kernels import templates
+from nbgrad.kernels.vmath import HELPERS
 
 _OPTIONS = {
     "error_model": "numpy"
@@ -27,28 +36,148 @@ def reserve(a: Any, n: int) -> Any:
     if a.shape[0] >= n:
         return a
     longer = np.empty(max(n, 2 * a.shape[0] + 16), a.dtype)
-    longer[: a.shape[0]] = a
+    for k in range(
+        a.shape[0]
+    ):  # a slice would bring the text of what it raises, which takes a second to compile
+        longer[k] = a[k]
     return longer
 
 
 reserve.is_reserve = True  # type: ignore[attr-defined]
 
 
+def prange(*args: int) -> range:
+    """Numba's, where Python runs it: turns of which threads may take parts."""
+    return range(*args)
+
+
+def add_up(total: Any, x: Any) -> Any:
+    return total + x
+
+
+def one_by_one() -> None:
+    """That the loop around is of few turns."""
+
+
+# By the name that `math` has for them; each is a text without branches (`kernels/texts`).
+ELEMENTARY = {
+    **{
+        name: name
+        for name in ("exp", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "atan", "sin", "cos")
+    },
+}
+
+
+@cached(32)
+def elementary(name: str) -> Callable[..., Any]:
+    """A function of a float64 as the library computes it, as Numba is to see it; where Python runs the text, it is `math`'s."""
+    templates.vmath_helpers()  # which tells `emit` the texts
+    written = emit.emit([PRIMS[ELEMENTARY[name]].build([node.var("x")])], "cpu", "f8", {"x": "x"})
+    own = f"own_{name}"
+    text = source.text_of([f"def {own}(x):", [*written.lines, f"return {written.results[0]}"]])
+    scope: dict[str, Any] = {"math": math, "np": np, "inf": math.inf, "nan": math.nan, "F": np.float64}
+    return source.function(own, text, scope, "elementary functions of plain functions", name)
+
+
 def plain(name: str, text: str, helpers: Mapping[str, Any], made_from: str) -> Callable[..., Any]:
     """The function as Python runs it."""
-    scope = {"np": np, "math": math, "u": np.uintp, "reserve": reserve, **helpers}
+    scope = {"np": np, "math": math, "u": np.uintp, "reserve": reserve, "prange": prange, "add_up": add_up}
+    scope["one_by_one"] = one_by_one
+    scope |= {f"own_{name}": getattr(math, name) for name in ELEMENTARY}
+    scope |= helpers
     return source.function(name, text, scope, "gradients of plain functions", made_from)
 
 
-def compiled(function: Callable[..., Any], helpers: Mapping[str, Any]) -> Any:
-    """The same as a function of Numba's, which compiles it for the types of its arguments when it is called."""
-    import types
+class Compiled:
+    """A function with a text, compiled for the arguments that it meets: kept on disk, or, where that cannot be, a function of Numba's."""
 
-    with uninterrupted(), LOCK:
-        from numba import njit
+    def __init__(self, function: Callable[..., Any], text: str, helpers: Mapping[str, Any]) -> None:
+        self.function, self.text, self.helpers = function, text, helpers
+        self._entries: Table[tuple[str, ...], Any] = Table(f"kernels.functions.{function.__name__}", 64)
+        self._latest: Any = None  # the entry that was called last
 
-        scope = dict(function.__globals__)
-        for name, helper in {"reserve": reserve, **helpers}.items():
+    def __call__(self, *args: Any) -> Any:
+        latest = self._latest
+        if latest is not None:
+            found = latest.quick(*args)
+            if found is not latest.OTHER:
+                return found
+        codes = tuple([_code(a) for a in args])
+        entry = self._entries.get(codes) or self._entry(codes)
+        self._latest = entry if hasattr(entry, "quick") else None
+        return entry(*args)
+
+    def _entry(self, codes: tuple[str, ...]) -> Any:
+        with uninterrupted(), LOCK:
+            return self._entries.get(codes) or self._entries.keep(codes, self._made(codes))
+
+    def _made(self, codes: tuple[str, ...]) -> Any:
+        if "" not in codes:
+            from nbgrad.kernels import entries
+
+            with suppress(entries.Refused, OSError):
+                helpers = {**self.helpers, **self._own}
+                if "reserve" in self.text:
+                    helpers["reserve"] = reserve
+                texts = {name: inspect.getsource(helper) for name, helper in helpers.items()}
+                return entries.entry(self.function.__name__, self.text, self._seen, texts, codes)
+        return self.jitted
+
+    @functools.cached_property
+    def _own(self) -> dict[str, Any]:
+        return {f"own_{name}": elementary(name) for name in ELEMENTARY if f"own_{name}(" in self.text}
+
+    def _seen(self) -> Callable[..., Any]:
+        """As Numba is to see it: what it calls is compiled as well."""
+        from numba import njit, prange
+
+        scope = {**self.function.__globals__, "prange": prange}
+        if "add_up(" in self.text:
+            from nbgrad.kernels.cpu import fold
+
+            scope["add_up"] = fold.add_up
+        if "one_by_one(" in self.text:
+            from nbgrad.kernels.cpu import fold
+
+            scope["one_by_one"] = fold.one_by_one
+        if self._own:
+            from nbgrad.kernels.cpu import vmath
+
+            for helper in self._own.values():
+                helper.__globals__.update({name: getattr(vmath, name) for name in HELPERS})
+        for name, helper in {"reserve": reserve, **self.helpers, **self._own}.items():
             scope[name] = _helpers.get(helper) or _helpers.keep(helper, njit(**_OPTIONS)(helper))
-        again = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
-        return njit(**_OPTIONS)(again)
+        f = self.function
+        return types.FunctionType(f.__code__, scope, f.__name__, f.__defaults__)
+
+    @functools.cached_property
+    def jitted(self) -> Any:
+        """A function of Numba's, which compiled code may call."""
+        with uninterrupted(), LOCK:
+            from numba import njit
+
+            return njit(**_OPTIONS)(self._seen())
+
+
+_DTYPES = {
+    np.dtype(name): name
+    for name in ("float64", "float32", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)))
+}
+
+
+def _code(a: Any) -> str:
+    """What `entries.entry` is told of an argument; nothing where it is none of what that takes."""
+    of = type(a)
+    if of is np.ndarray:
+        flags = a.flags
+        name = _DTYPES.get(a.dtype)
+        if name is None or not flags.aligned:
+            return ""
+        return f"{name}:{a.ndim}{'C' if flags.c_contiguous else 'F' if flags.f_contiguous else 'A'}"
+    if of is float:
+        return "d"
+    if of is bool or isinstance(a, np.bool_):
+        return "?"
+    if isinstance(a, int | np.integer):
+        return "q"
+    return "d" if isinstance(a, float | np.floating) else ""

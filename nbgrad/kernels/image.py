@@ -17,8 +17,9 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import Table, cached
 from nbgrad.kernels.processor import level
 

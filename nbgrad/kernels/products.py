@@ -14,16 +14,17 @@ import ctypes
 import importlib
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import cached
 from nbgrad.kernels import build, processor
 from nbgrad.kernels.cpu import products as texts
-from nbgrad.kernels.cpu.products import AS_IT_LIES, COPIED, PAD, PART, TURNED
+from nbgrad.kernels.cpu.products import AS_IT_LIES, COPIED, PAD, PART, RUN, TURNED
 from nbgrad.kernels.launch import Launch, launcher
-from nbgrad.kernels.tile import FLOOR, PLUS, SHAPES
+from nbgrad.kernels.tile import FLOOR, LINE, PLUS, SHAPES, WIDE
 
 _BLAS = '''"""Products by BLAS: rows (or columns) start..stop of the results, counted through all matrices of the batch."""
 from nbgrad.kernels.cpu.blas import {gemm}, {gemv}
@@ -117,12 +118,19 @@ _FEW_READ = (
 )  # numbers of a matrix that is multiplied by a vector, which are read at a few per 0.001 us
 _FEW = 64**3  # multiplications of which the lock is kept, up to 5 us
 _SHARED = 96**3  # from which threads share them, about 7 us; and items that there shall then be at least
+# Where there are fewer, and `k` has as many parts, each part is an item: 64 numbers from 200,000 x 64, float32 on a Zen 5, were read by one
+# of two threads in 2.3 ms; with lines of four vectors in 1.3; in parts by two in 0.8.
 _ITEMS = 8
+_FEW_ROWS = 4 * _ITEMS  # below which long ones are cut into runs: four are multiplied at a time
+_SHARED_SUMS = 1 << 18  # numbers of parts from which threads add them up
+_GROUPS = 4  # of columns where strips of y are copied or turned, so that few pieces of the work do so with the same ones
 # Bytes of an operand from which it is copied, part by part, where each number is read often enough. On a Zen 5, one thread, a float32
 # product of 256 takes 137 us as all lies and 140 with y copied (269 and 274 with AVX2, but 304 and 274 where x is turned), of 1024
-# 11.2 and 10.3 ms (24.4 and 18.5). To copy x gains nothing there: 10.3 and 10.6 ms, 2048 93.8 and 94.5; caches that hold fewer lines of one
-# place want it, where rows are a power of two apart.
-_LARGE_Y, _OFTEN_Y = 256 << 10, 64
+# 11.2 and 10.3 ms (24.4 and 18.5). On a Zen 4 one of 256 x 512 x 512 in four pieces is at 96 % of its best as all lies and at 94 with y
+# copied (78 and 89 with AVX2), of 128 x 512 x 768, x turned, at 95 and 92 (65 and 88): wide tiles want it of what no cache near holds.
+# To copy x gains nothing: 10.3 and 10.6 ms, 2048 93.8 and 94.5; caches that hold fewer lines of one place want it, where rows are a
+# power of two apart.
+_LARGE_Y, _LARGE_Y_WIDE, _OFTEN_Y = 256 << 10, 2 << 20, 64
 _LARGE_X, _OFTEN_X = 4 << 20, 256
 
 # Matrices of up to so many rows and columns are multiplied number by number if there are many: 1000 of 4 x 4 took 48 us by the tile, or
@@ -130,23 +138,37 @@ _LARGE_X, _OFTEN_X = 4 << 20, 256
 _NUMBERS, _MANY, _SHARED_FEW = 4, 64, 1 << 18
 
 
+class Joined(NamedTuple):
+    """`launch(address, n, parts, out, numbers)` adds up what a product left in that many bytes of `parts`."""
+
+    launch: Launch
+    address: int
+    n: int
+    parts: int
+    numbers: Any
+
+
 class Product(NamedTuple):
-    """`launch(address, n, x, y, out, numbers)` on the buffers of the operands and of the result multiplies them."""
+    """`launch(address, n, x, y, out, numbers)` on the buffers of the operands and of the result multiplies them; or writes parts in the
+    result's place, which are then to be `joined`."""
 
     launch: Launch
     address: int
     n: int
     numbers: Any
+    joined: Joined | None = None
 
 
 class Tiled(NamedTuple):
-    """`launch(address, n, x, y, out, room, added, numbers)`, with that many bytes of `room`, multiplies."""
+    """`launch(address, n, x, y, out, room, added, numbers)`, with that many bytes of `room`, multiplies, or writes parts that are then to
+    be `joined`."""
 
     launch: Launch
     address: int
     n: int
     room: int
     numbers: Any
+    joined: Joined | None
 
 
 def by_tiles(integers: bool) -> bool:
@@ -168,8 +190,24 @@ def dots(code: str, x: Matrix, batch: int, steps: tuple[int, int]) -> Product:
     (rows, k), row, size = x[:2], x[2], int(code[1])
     work = batch * rows * k
     launch = launcher(4, "", work > _PARALLEL_GEMV, quick=work <= _FEW_READ)
-    numbers = [rows, k, size * steps[0], size * row, size * steps[1]]
-    return Product(launch, _dots_kernel(code), batch * rows, np.array(numbers, np.int64).view(np.uint8))
+    long = code[0] == "f" and work > _PARALLEL_GEMV and batch * rows < _FEW_ROWS
+    cuts = -(-k // RUN) if long else 1
+    numbers = np.array([rows, k, size * steps[0], size * row, size * steps[1], cuts], np.int64)
+    joined = _joined(code, batch, cuts, rows)
+    return Product(launch, _dots_kernel(code), batch * cuts * rows, numbers.view(np.uint8), joined)
+
+
+def _joined(code: str, batch: int, cuts: int, size: int) -> Joined | None:
+    """What adds up the parts of `batch` results of `size` numbers."""
+    if cuts == 1:
+        return None
+    source, params = texts.added_up(code)
+    address = build.kernel(f"added_up_{code}", source, params).address
+    n = batch * size
+    launch = launcher(3, "", n * cuts > _SHARED_SUMS)
+    return Joined(
+        launch, address, n, n * cuts * int(code[1]), np.array([cuts, size], np.int64).view(np.uint8)
+    )
 
 
 @cached(4)
@@ -224,23 +262,32 @@ def tiles(
     down, across = _counts(y[:2], y[2:])
     work, up, strips = m * n * k, -(-m // high), -(-n // wide)
     shared = batch * work > _SHARED
-    groups = min(strips, -(-_ITEMS // (batch * up))) if shared else 1
-    width = -(-strips // groups) * wide
-    groups = -(-n // width)
     part = -(-k // -(-k // PART))
-    turned = TURNED if across != 1 else COPIED if k * n * size >= _LARGE_Y and m >= _OFTEN_Y else AS_IT_LIES
-    copied = AS_IT_LIES
-    if m * k * size >= _LARGE_X and n >= _OFTEN_X and 1 in (row, along):
-        copied = COPIED if along == 1 else TURNED
-    step = high * (-(-part // wide) * wide + PAD)
     then = (0 if added is None else PLUS) + (FLOOR if floor else 0)
+    large = _LARGE_Y_WIDE if bits == WIDE else _LARGE_Y
+    turned = TURNED if across != 1 else COPIED if k * n * size >= large and m >= _OFTEN_Y else AS_IT_LIES
+    # Where memory is not copied, a row is read a line at a time: parts of lines would be read in steps.
+    line = LINE * lanes if m == 1 and turned == AS_IT_LIES else wide
+    tall = shared and not then and batch * up * -(-n // line) < _ITEMS and k >= _ITEMS * PART
+    cuts = -(-k // part) if tall else 1
+    copied = AS_IT_LIES
+    if m * k * size >= _LARGE_X and n >= _OFTEN_X and 1 in (row, along) and cuts == 1:
+        copied = COPIED if along == 1 else TURNED
+    fewest = _GROUPS if turned and not copied else 1
+    wanted = max(-(-_ITEMS // (batch * cuts * up)), -(-fewest // (batch * cuts)))
+    groups = min(strips, wanted) if shared else 1
+    width = -(-(-(-strips // groups) * wide) // line) * line
+    groups = -(-n // width)
+    step = high * (-(-part // wide) * wide + PAD)
     apart, ldd = added or (0, 0)
-    numbers = [up, groups, m, n, k, part, width, then, steps[0] * size, row * size, along * size, copied]
+    numbers = [up, groups, m, n, k, part, width, then, cuts]
+    numbers += [steps[0] * size, row * size, along * size, copied]
     numbers += [size * s for s in (step, steps[1], down, across)] + [turned, apart * size, ldd * size]
     launch = launcher(6, "", shared, quick=work * batch <= _FEW)
-    items = batch * groups * up
+    items = batch * cuts * groups * up
     room = items * step * size if copied else 0
-    return Tiled(launch, tile_kernel(code, bits), items, room, np.array(numbers, np.int64).view(np.uint8))
+    told, joined = np.array(numbers, np.int64).view(np.uint8), _joined(code, batch, cuts, m * n)
+    return Tiled(launch, tile_kernel(code, bits), items, room, told, joined)
 
 
 @cached(16)

@@ -89,6 +89,24 @@ class Store:
         """Keep this under the name, whole or not at all, if that can be."""
         self._put(name, self._digest(name, body) + body)
 
+    @contextmanager
+    def turn(self, name: str) -> Iterator[None]:
+        """A block that one process at a time is in, by the name; who ends in it, or is killed, lets the next one in."""
+        lock = None
+        with suppress(OSError, ImportError):
+            import fcntl
+
+            with self._entered() as directory:
+                lock = os.open(f"{name}.turn", os.O_RDWR | os.O_CREAT | _FOR_US, 0o600, dir_fd=directory)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if lock is not None:
+                with suppress(OSError), self._entered() as directory:
+                    os.unlink(f"{name}.turn", dir_fd=directory)
+                os.close(lock)
+
     def show(self, name: str, text: str) -> None:
         """Let a text lie under the name, for people and tracebacks: it is never read back."""
         data = text.encode()

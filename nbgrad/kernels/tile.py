@@ -11,6 +11,11 @@ what is negative becomes 0. Of integers it is sums of products, which wrap.
 `tabled_f4_12x2x16` is `outer` for rows of `b` that lie anywhere: at `b` and the next of the int64 that stand from the address `ldb` on;
 `lined` in its place is for rows of `a` that do, with their places at the address `row`.
 
+`taps_f4_4x2x16(k, a, b, table, ldb, c, ldc, have, columns, add)` is for rows of `b` that are not shared: a number of `a` multiplies in 4
+rows, `ldb` apart, what lies the table's place behind each. The number at `add` is added to each chain.
+`shifts_f4_9x16(rows, g, ldg, x, ldx, table, have, columns, sums)` multiplies rows of one vector `g` by those of `x`, seen from each of 9
+places, lane by lane, and adds that to 9 vectors `sums`. Beyond `columns` nothing is read.
+
 `move_f4_2x16(source, source_step, to, to_step, rows, columns)` copies that many columns of at most two vectors, with zeros behind.
 `turn_f4_16(source, source_step, have, to, to_step, k)` writes `k` rows of 16 numbers, of which each comes from another line; of the lines,
 too, those beyond are the last again. It writes whole blocks: up to 15 rows more.
@@ -22,14 +27,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import cached
 
 MORE, PLUS, FLOOR = 1, 2, 4
+MIDDLE = 8  # rows of another `edge` where tiles are higher: a recurrent layer's, which takes that many through the steps
 LINE = 16  # vectors of the tile of one row, which reads lines of up to 1 KB: of 8 it takes a fifth longer
+HALF = LINE // 2  # of which eight chains keep both units busy
+QUARTER = LINE // 4  # for matrices 64 wide, which take 1.8 of the time where they are read as two halves
 _KINDS = {"f4": ("float", 32), "f8": ("double", 64), "i4": ("i32", 32), "i8": ("i64", 64)}
-_WIDE = 512  # bits of a vector that asks for more than the level that code is made for
+WIDE = 512  # bits of a vector that asks for more than the level that code is made for
 BEYOND = '"target-cpu"="x86-64-v4"'  # what a function says that asks so
 
 
@@ -52,6 +60,9 @@ SHAPES: dict[int, dict[str, Shape]] = {
 
 OUTER = ("k", "a", "row", "along", "b", "ldb", "c", "ldc", "have", "columns", "how", "d", "ldd")
 MOVE = ("source", "source_step", "to", "to_step", "rows", "columns")
+TAPS = ("k", "a", "b", "table", "ldb", "c", "ldc", "have", "columns", "add")
+SHIFTS = ("rows", "g", "ldg", "x", "ldx", "table", "have", "columns", "sums")
+WINDOW = 9  # places of `shifts`, those of a 3 x 3 window
 DOTS = ("k", "a", "row", "b", "have", "to")
 TURN = ("source", "source_step", "have", "to", "to_step", "k")
 
@@ -166,7 +177,7 @@ class _Text:
         return [self.place(start, self.made(f"load i64, ptr {self.pointer(at)}")) for at in places]
 
     def text(self, name: str, params: tuple[str, ...]) -> str:
-        wide = self.lanes * self.bits == _WIDE
+        wide = self.lanes * self.bits == WIDE
         attributes = f' {BEYOND} "prefer-vector-width"="512"' if wide else ""
         head = f"define weak_odr hidden void @{name}({', '.join(f'i64 %{p}' for p in params)})"
         return "\n".join([f"{head} noinline nounwind{attributes} {{", "entry:", *self.lines, "ret void", "}"])
@@ -227,6 +238,54 @@ def _outer(w: _Text, rows: int, vectors: int, kind: str) -> None:
     w.made("icmp slt i64 %r1, %count", "%further")
     w.line("br i1 %further, label %rows, label %end")
     w.line("end:")
+
+
+def _taps(w: _Text, rows: int, vectors: int) -> None:
+    far, v = w.lanes * w.size, w.vector
+    masks = [w.mask("%columns", j * w.lanes) for j in range(vectors)]
+    b, c = (w.rows_of(f"%{name}", f"%ld{name}", rows, "%have") for name in "bc")
+    add = w.number("%add")
+    cells = [(i, j) for i in range(rows) for j in range(vectors)]
+    w.start("loop")
+    for counter, begin in (("n", "0"), ("pa", "%a"), ("pt", "%table")):
+        w.made(f"phi i64 [ {begin}, %entry ], [ %{counter}1, %loop ]", f"%{counter}")
+    for i, j in cells:
+        w.made(f"phi {v} [ zeroinitializer, %entry ], [ %next{i}.{j}, %loop ]", f"%sum{i}.{j}")
+    x, place = w.number("%pa"), w.made(f"load i64, ptr {w.pointer('%pt')}")
+    for i in range(rows):
+        row = w.place(b[i], place)
+        for j in range(vectors):
+            w.fma(x, w.load(w.place(row, j * far)), f"%sum{i}.{j}", f"%next{i}.{j}")
+    for counter, by in (("n", 1), ("pa", w.size), ("pt", 8)):
+        w.made(f"add i64 %{counter}, {by}", f"%{counter}1")
+    w.made("icmp slt i64 %n1, %k", "%again")
+    w.line("br i1 %again, label %loop, label %done")
+    w.line("done:")
+    for i, j in cells:
+        total = w.made(f"{'fadd' if w.float else 'add'} {v} %next{i}.{j}, {add}")
+        w.store(total, w.place(c[i], j * far), masks[j])
+
+
+def _shifts(w: _Text) -> None:
+    far, v = w.lanes * w.size, w.vector
+    mask = w.mask("%columns", 0)
+    x = w.rows_at("%x", "%table", WINDOW, "%have")
+    was = [w.load(w.place("%sums", t * far)) for t in range(WINDOW)]
+    w.start("loop")
+    for counter, begin in (("n", "0"), ("pg", "%g"), ("px", "0")):
+        w.made(f"phi i64 [ {begin}, %entry ], [ %{counter}1, %loop ]", f"%{counter}")
+    for t in range(WINDOW):
+        w.made(f"phi {v} [ {was[t]}, %entry ], [ %next{t}, %loop ]", f"%sum{t}")
+    g = w.load("%pg", mask)
+    for t in range(WINDOW):
+        w.fma(w.load(w.place(x[t], "%px"), mask), g, f"%sum{t}", f"%next{t}")
+    for counter, by in (("n", "1"), ("pg", "%ldg"), ("px", "%ldx")):
+        w.made(f"add i64 %{counter}, {by}", f"%{counter}1")
+    w.made("icmp slt i64 %n1, %rows", "%again")
+    w.line("br i1 %again, label %loop, label %done")
+    w.line("done:")
+    for t in range(WINDOW):
+        w.store(f"%next{t}", w.place("%sums", t * far))
 
 
 def _counted(w: _Text, step: int, end: str, *moved: tuple[str, str]) -> None:
@@ -325,6 +384,8 @@ def _named() -> Iterator[tuple[str, _Named]]:
         for code, ((high, low), most, lanes) in shapes.items():
             for kind, rows, vectors in (
                 ("outer", 1, LINE),
+                ("outer", 1, HALF),
+                ("outer", 1, QUARTER),
                 ("outer", high, most),
                 ("edge", high, most),
                 ("edge", high, 1),
@@ -337,10 +398,16 @@ def _named() -> Iterator[tuple[str, _Named]]:
             ):
                 write = partial(_outer, rows=rows, vectors=vectors, kind=kind)
                 yield f"{kind}_{code}_{rows}x{vectors}x{lanes}", _Named(OUTER, code, lanes, write)
+            if high > MIDDLE:
+                write = partial(_outer, rows=MIDDLE, vectors=most, kind="edge")
+                yield f"edge_{code}_{MIDDLE}x{most}x{lanes}", _Named(OUTER, code, lanes, write)
             for vectors in {most, -(-high // lanes)}:
                 write = partial(_move, vectors=vectors)
                 yield f"move_{code}_{vectors}x{lanes}", _Named(MOVE, code, lanes, write)
             yield f"turn_{code}_{lanes}", _Named(TURN, code, lanes, _turn)
+            write = partial(_taps, rows=low, vectors=most)
+            yield f"taps_{code}_{low}x{most}x{lanes}", _Named(TAPS, code, lanes, write)
+            yield f"shifts_{code}_{WINDOW}x{lanes}", _Named(SHIFTS, code, lanes, _shifts)
     for code, lanes in (("f4", 8), ("f8", 4)):
         yield f"dots_{code}_4x2x{lanes}", _Named(DOTS, code, lanes, _dots)
 

@@ -31,6 +31,8 @@ class device:
     (device(type='cpu'), device(type='cpu', index=0))
     """
 
+    __module__ = "nbgrad"  # where users find it
+
     __slots__ = ("index", "type")
     type: str
     index: int | None

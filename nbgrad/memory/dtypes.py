@@ -35,6 +35,8 @@ class dtype:
     (4, True)
     """
 
+    __module__ = "nbgrad"  # where users find it
+
     __slots__ = (
         "abbr",
         "c_name",
@@ -541,7 +543,11 @@ def fitting(value: Any, d: dtype) -> Any:
     if not low <= value <= high and not (d.is_floating_point and not math.isfinite(value)):
         name = d.c_name if d.is_floating_point or d is int32 else f"{d.name}_t"
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
-    return builtins.float(value) if d.is_floating_point else builtins.int(value)
+    if (
+        d.is_floating_point
+    ):  # kinds of floats, such as those that tell what becomes of them, stay what they are
+        return value if isinstance(value, builtins.float) else builtins.float(value)
+    return builtins.int(value)
 
 
 @cached(16)

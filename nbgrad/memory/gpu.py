@@ -11,7 +11,7 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -20,6 +20,7 @@ import numpy as np
 from nbgrad.base.tables import Table
 from nbgrad.kernels import faults
 from nbgrad.kernels.cuda import probe
+from nbgrad.kernels.cuda.blas import WORKSPACE, Gemm
 from nbgrad.kernels.cuda.driver import AcceleratorError, Device
 from nbgrad.kernels.cuda.launch import Kernel, Launch, Streams, launcher, streams
 from nbgrad.memory import dtypes, philox
@@ -247,6 +248,21 @@ class CUDA:
             self.told.look("")
 
         return waiting
+
+    def multiply(self, g: Gemm, x: Any, y: Any, o: Any) -> None:
+        """By the driver's library, which has memory of the stream's to work in."""
+        room = self.empty(WORKSPACE)
+        self.driver.multiply(g, x.address, y.address, o.address, room.address, streams.current)
+
+    def factor(
+        self, routine: str, code: str, numbers: Mapping[str, int], places: Sequence[Mapping[str, int]]
+    ) -> None:
+        """By the driver's library, of one matrix after another, with the same memory to work in."""
+        size = self.driver.room_for(routine, code, {**numbers, **places[0]})
+        room = self.empty(size * int(code[1]))
+        for place in places:
+            given = {**numbers, **place, "work": room.address, "size": size}
+            self.driver.factor(routine, code, given, streams.current)
 
     def copy(self, to: Any, source: Any, nbytes: int) -> None:
         if nbytes:

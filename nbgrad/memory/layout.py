@@ -158,6 +158,14 @@ def wrap_dim(dim: int, ndim: int) -> int:
     return dim % n
 
 
+def along(each: Ints, dim: int) -> int:
+    """What a size or a stride is along a dimension, which has to be there."""
+    if -len(each) <= dim < len(each):
+        return each[dim]
+    wrap_dim(dim, len(each))
+    raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
 def wrap_dims(dims: int | Sequence[int] | None, ndim: int) -> Ints:
     """Reduced dimensions, sorted; none named means all."""
     if dims is None:
@@ -411,6 +419,8 @@ class Size(tuple[int, ...]):
     >>> torch.ones(2, 3).shape + (4,)
     torch.Size([2, 3, 4])
     """
+
+    __module__ = "nbgrad"  # where users find it
 
     __slots__ = ()
 

@@ -15,8 +15,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.kernels.cuda.driver import Device, OutOfMemoryError
 
 SMALL: Final = 1 << 20  # bytes up to which a block is small, as PyTorch's
@@ -43,43 +44,23 @@ def size_of(nbytes: int) -> int:
     return -(-nbytes // unit) * unit
 
 
-class Kind:
-    """What is counted of small blocks, of large ones, or of all: how many are lent, and their bytes in whole units and as they
-    were asked for, each with the most that it was and with how many ever were; the same of what the driver gave."""
+class Counted:
+    """What is told of blocks: how many are lent, and their bytes in whole units and as they were asked for, each with the most that it was
+    and with how many ever were; the same of what the driver gave."""
 
-    __slots__ = (
-        *("count", "count_peak", "count_ever", "bytes", "bytes_peak", "bytes_ever"),
-        *("asked", "asked_peak", "asked_ever", "segments", "segments_peak", "segments_ever"),
-        *("reserved", "reserved_peak", "reserved_ever"),
-    )
-    count: int
-    count_peak: int
-    count_ever: int
-    bytes: int
-    bytes_peak: int
-    bytes_ever: int
-    asked: int
+    __slots__ = ("asked_peak", "bytes_peak", "count_peak", "reserved_peak", "segments_peak")
     asked_peak: int
-    asked_ever: int
-    segments: int
-    segments_ever: int
-    reserved: int
-
-    def __init__(self) -> None:
-        for name in self.__slots__:
-            setattr(self, name, 0)
-
-    def grow(self, size: int) -> None:
-        """The driver gave a block."""
-        for name, more in (("segments", 1), ("reserved", size)):
-            now = getattr(self, name) + more
-            setattr(self, name, now)
-            setattr(self, f"{name}_ever", getattr(self, f"{name}_ever") + more)
-            setattr(self, f"{name}_peak", max(now, getattr(self, f"{name}_peak")))
+    bytes_peak: int
+    count_peak: int
 
     def begin_peaks(self) -> None:
         for name in _COUNTED:
             setattr(self, f"{name}_peak", getattr(self, name))
+
+    def grown(self) -> None:
+        """The driver gave a block."""
+        for name in ("segments", "reserved"):
+            setattr(self, f"{name}_peak", max(getattr(self, name), getattr(self, f"{name}_peak")))
 
     def figures(self) -> Iterator[tuple[str, dict[str, int]]]:
         """By PyTorch's names."""
@@ -89,6 +70,46 @@ class Kind:
                 yield figure, {"current": now, "peak": most, "allocated": ever, "freed": ever - now}
         for figure in ("inactive_split", "inactive_split_bytes"):  # no block is ever split
             yield figure, dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+
+
+class Kind(Counted):
+    """The small blocks, or the large ones."""
+
+    __slots__ = (
+        *("asked", "asked_ever", "bytes", "bytes_ever", "count", "count_ever"),
+        *("reserved", "reserved_ever", "segments", "segments_ever"),
+    )
+    asked: int
+    asked_ever: int
+    bytes: int
+    bytes_ever: int
+    count: int
+    count_ever: int
+    reserved: int
+    segments: int
+
+    def __init__(self) -> None:
+        for name in (*Kind.__slots__, *Counted.__slots__):
+            setattr(self, name, 0)
+
+    def grow(self, size: int) -> None:
+        for name, more in (("segments", 1), ("reserved", size)):
+            setattr(self, name, getattr(self, name) + more)
+            setattr(self, f"{name}_ever", getattr(self, f"{name}_ever") + more)
+        self.grown()
+
+
+class Both(Counted):
+    """All blocks: the sums of what is counted by kind, and peaks of its own."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self, *kinds: Kind) -> None:
+        self._kinds = kinds
+        self.begin_peaks()
+
+    def __getattr__(self, name: str) -> int:
+        return sum(getattr(kind, name) for kind in self._kinds)
 
 
 _COUNTED: Final = {
@@ -133,7 +154,8 @@ class Pool:
 
     def __init__(self, driver: Device, index: int = 0, keeps: bool = True) -> None:
         self.driver, self.index, self.keeps = driver, index, keeps
-        self.small, self.large, self.all = Kind(), Kind(), Kind()
+        self.small, self.large = Kind(), Kind()
+        self.all = Both(self.small, self.large)
         self.retries = self.refused = 0
         self.fraction = 1.0
         self._lists = _ByStream()
@@ -149,41 +171,46 @@ class Pool:
 
     def allocate(self, nbytes: int, stream: int) -> int:
         if nbytes <= SMALL:
-            kind = self.small
+            k, other = self.small, self.large
             size = whole = (nbytes + UNIT - 1) & -UNIT
         else:
-            kind, whole = self.large, (nbytes + UNIT - 1) & -UNIT
+            k, other, whole = self.large, self.small, (nbytes + UNIT - 1) & -UNIT
             size = (nbytes + LARGE_UNIT - 1) & -LARGE_UNIT
         try:
             address = self._lists[stream][size].pop()
         except IndexError:
             address = self._fresh(size, nbytes, stream)
-        for k in (kind, self.all):
-            k.count_ever += 1
-            k.bytes_ever += whole
-            k.asked_ever += nbytes
-            k.count += 1
-            k.bytes += whole
-            k.asked += nbytes
-            if k.count > k.count_peak:
-                k.count_peak = k.count
-            if k.bytes > k.bytes_peak:
-                k.bytes_peak = k.bytes
-            if k.asked > k.asked_peak:
-                k.asked_peak = k.asked
+        k.count_ever += 1
+        k.bytes_ever += whole
+        k.asked_ever += nbytes
+        k.count = count = k.count + 1
+        k.bytes = lent = k.bytes + whole
+        k.asked = asked = k.asked + nbytes
+        both = self.all
+        if count > k.count_peak:
+            k.count_peak = count
+        if lent > k.bytes_peak:
+            k.bytes_peak = lent
+        if asked > k.asked_peak:
+            k.asked_peak = asked
+        if count + other.count > both.count_peak:
+            both.count_peak = count + other.count
+        if lent + other.bytes > both.bytes_peak:
+            both.bytes_peak = lent + other.bytes
+        if asked + other.asked > both.asked_peak:
+            both.asked_peak = asked + other.asked
         return address
 
     def free(self, address: int, nbytes: int, stream: int) -> None:
         if nbytes <= SMALL:
-            kind = self.small
+            k = self.small
             size = whole = (nbytes + UNIT - 1) & -UNIT
         else:
-            kind, whole = self.large, (nbytes + UNIT - 1) & -UNIT
+            k, whole = self.large, (nbytes + UNIT - 1) & -UNIT
             size = (nbytes + LARGE_UNIT - 1) & -LARGE_UNIT
-        for k in (kind, self.all):
-            k.count -= 1
-            k.bytes -= whole
-            k.asked -= nbytes
+        k.count -= 1
+        k.bytes -= whole
+        k.asked -= nbytes
         if self._odd and address in self._odd:
             self._freed_odd.append((address, stream))
         elif self.keeps:
@@ -208,8 +235,8 @@ class Pool:
                 address = self._asked(asked, stream)
             except MemoryError:
                 address = self._once_more(asked, stream)
-            for kind in (self.small if size <= SMALL else self.large, self.all):
-                kind.grow(size)
+            (self.small if size <= SMALL else self.large).grow(size)
+            self.all.grown()
             self._segments[address] = asked, stream
             if private is not None:
                 self._odd.setdefault(address, Odd()).private = private
@@ -287,9 +314,9 @@ class Pool:
         nbytes, _ = self._segments.pop(address)
         self.driver.free(address, nbytes, stream)
         size = size_of(nbytes)
-        for kind in (self.small if size <= SMALL else self.large, self.all):
-            kind.segments -= 1
-            kind.reserved -= size
+        kind = self.small if size <= SMALL else self.large
+        kind.segments -= 1
+        kind.reserved -= size
 
     def give_back(self) -> None:
         """All that waits in lists, to the driver."""

@@ -131,8 +131,8 @@ def make(path: str, entry: table.Entry) -> Any:
             return enum(path, entry.more)
         case "value":
             return literal_eval(entry.more)
-        case "type":
-            return Any
+        case "type":  # Python's own, which libraries take from PyTorch, too, or any
+            return getattr(typing, path.rpartition(".")[2], Any)
         case "typevar":
             return typing.TypeVar(path.rpartition(".")[2])
         case "paramspec":

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import cached
 
 _HERE = os.path.dirname(__file__)

@@ -10,11 +10,25 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.nn._dropouts import dropout
+from nbgrad.nn.attention import enabled
 from nbgrad.ops.linear.matmul import linear, matmul
+from nbgrad.ops.make.filled import ones
 from nbgrad.ops.pointwise.choices import where
 from nbgrad.ops.rows.softmax import softmax
 from nbgrad.ops.sequence import attention
 from nbgrad.ops.views.join import cat
+
+
+def _both(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> Tensor:
+    """A mask that is causal, too: PyTorch's kernel for the CPU takes both, its formula, for what that kernel does not take, refuses."""
+    shapes = {(tuple(t.shape)[:2], t.shape[-1]) for t in (query, key, value)}
+    taken = query.ndim == 4 and len(shapes) == 1 and query.is_cpu and enabled["flash"]
+    if not taken or dropout_p or mask.requires_grad:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    seen = ones(query.shape[-2], key.shape[-2], dtype=dtypes.bool).tril()
+    return mask.logical_and(seen) if mask.dtype is dtypes.bool else where(seen, mask, -math.inf)
 
 
 def scaled_dot_product_attention(
@@ -68,9 +82,7 @@ def scaled_dot_product_attention(
     if enable_gqa and any(t.shape[-3] == 0 or query.shape[-3] % t.shape[-3] for t in (key, value)):
         raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
     if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-        )
+        attn_mask, is_causal = _both(query, key, value, attn_mask, dropout_p), False
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
     if dropout_p > 1:

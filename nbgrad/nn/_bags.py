@@ -112,6 +112,12 @@ def torch_embedding_bag(
     >>> torch.embedding_bag(table, torch.tensor([0, 1]), zero, mode=2)
     (tensor([[3., 2.]]), tensor([0, 0]), tensor([2]), tensor([[1, 0]]))
     """
+    for name, given, dims in ("input", indices, (1, 2)), ("offsets", offsets, (1,)), ("weight", weight, (2,)):
+        if given.dim() not in dims:
+            wanted = " or ".join(f"{d}D" for d in dims)
+            raise RuntimeError(
+                f"{name} has to be a {wanted} Tensor, but got Tensor of dimension {given.dim()}"
+            )
     if mode not in range(3):
         raise RuntimeError("`mode` must be sum, mean, or max.")
     _check_mode(_MODES[mode], scale_grad_by_freq, sparse)
@@ -167,8 +173,12 @@ def _bags(
         raise RuntimeError(
             f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding}"
         )
-    starts, index, scale = _parts(to_dtype(offsets, dtypes.int64), to_dtype(index, dtypes.int64), scale, last)
-    _check_rows(transforms.innermost(index), rows, mode)
+    # PyTorch has a way of its own for these, which ends the last bag where it is told to; others let it take all that is left.
+    quick = mode != "max" and padding is None and weight.dtype is not dtypes.float64
+    starts, index, scale = _parts(
+        to_dtype(offsets, dtypes.int64), to_dtype(index, dtypes.int64), scale, last, quick
+    )
+    _check_rows(transforms.innermost(index), rows, quick)
     settings: dict[str, Any] = {
         "mode": mode,
         "padding": -1 if padding is None else padding % rows,
@@ -182,7 +192,7 @@ def _bags(
 
 
 def _parts(
-    offsets: Tensor, index: Tensor, scale: Tensor | None, last: bool
+    offsets: Tensor, index: Tensor, scale: Tensor | None, last: bool, quick: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Where bags begin and the last one ends; the indices that lie in bags, and what belongs to them."""
     count = index.shape[0]
@@ -202,19 +212,20 @@ def _parts(
         )
     if given != sorted(given):
         raise RuntimeError("embedding_bag: offsets must not decrease")
-    if last:
+    if last and (quick or given[-1] == count):
         end = given[-1]
         return offsets, narrow(index, 0, 0, end), None if scale is None else narrow(scale, 0, 0, end)
+    starts = narrow(offsets, 0, 0, len(given) - last)
     end_: Any = filled.full((1,), count, dtype=dtypes.int64, device=offsets.device)
-    return cat([offsets, end_]), index, scale
+    return cat([starts, end_]), index, scale
 
 
-def _check_rows(index: Tensor, rows: int, mode: str) -> None:
+def _check_rows(index: Tensor, rows: int, quick: bool) -> None:
     if not index._spec.backend.holds or not sums.any(e.logical_or(e.lt(index, 0), e.ge(index, rows))):
         return
     values: list[int] = reshape(index, (-1,)).tolist()
     place, value = next((k, v) for k, v in enumerate(values) if not 0 <= v < rows)
-    if mode == "max":
+    if not quick:
         raise RuntimeError(
             f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {value}"
         )

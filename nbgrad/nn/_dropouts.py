@@ -7,6 +7,7 @@ from typing import Any
 
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.stanza import words_in_place
 from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.make import devices, drawn, filled, sampling
@@ -21,15 +22,16 @@ def _checked(p: float) -> None:
         raise kind(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def _check_of_torch(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+
+
 def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: bool, alpha: bool) -> Tensor:
     """`channels`: one trial for all that stands at one place of the first two dimensions. `alpha`: what is dropped goes to where SELU
     tends, and mean and variance are kept."""
     if not training or p == 0 or not input.numel():
         return input
-    if not input.dtype.is_floating_point:
-        raise RuntimeError(
-            f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
-        )
     if p == 1:
         return (
             input.mul_(0)
@@ -48,9 +50,13 @@ def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: b
     if (
         not (channels or inplace or alpha or room._spec.backend.prompt or state.levels)
         and room._spec.contiguous
+        and input.dtype.is_floating_point
     ):
         return e.mul(input, devices.noise(room, None, 1 - p))
     noise = sampling.bernoulli_(room, 1 - p)
+    if not input.dtype.is_floating_point:  # PyTorch finds out behind its draws
+        whole = (noise.add(-1) if alpha else noise).dtype.scalar_name
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {whole}")
     if not alpha:
         noise.div_(1 - p)
         return input.mul_(noise) if inplace else e.mul(input, noise)
@@ -60,16 +66,15 @@ def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: b
     return input.mul_(noise).add_(shift) if inplace else e.add(e.mul(input, noise), shift)
 
 
-def _of_torch(op: Any) -> Any:
+def _of_torch(op: Any, channels: bool, alpha: bool, inplace: bool = False) -> Any:
     """`torch.dropout` and kin, of which all arguments must be given."""
 
     def function(input: Tensor, p: float, train: bool) -> Tensor:
-        if not 0.0 <= p <= 1.0:
-            raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
-        return op(input, p, train)
+        _check_of_torch(p)
+        return _applied(input, p, train, inplace, channels, alpha)
 
-    function.__name__ = function.__qualname__ = op.__name__
-    function.__doc__ = op.__doc__
+    function.__name__ = function.__qualname__ = f"{op.__name__}{'_' * inplace}"
+    function.__doc__ = words_in_place(op) if inplace else op.__doc__
     return function
 
 
@@ -201,6 +206,22 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _batched(input, 5, p, training, inplace)
 
 
-torch_dropout = _of_torch(dropout)
-torch_alpha_dropout = _of_torch(alpha_dropout)
-torch_feature_alpha_dropout = _of_torch(feature_alpha_dropout)
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`dropout` of whole channels: all that stands at one place of the first two dimensions goes together.
+
+    >>> torch.feature_dropout(torch.ones(1, 3, 2), 0.5, True)
+    tensor([[[0., 0.],
+             [0., 0.],
+             [2., 2.]]])
+    """
+    _check_of_torch(p)
+    return _applied(input, p, train, False, True, False)
+
+
+torch_dropout = _of_torch(dropout, False, False)
+torch_alpha_dropout = _of_torch(alpha_dropout, False, True)
+torch_feature_alpha_dropout = _of_torch(feature_alpha_dropout, True, True)
+dropout_ = _of_torch(dropout, False, False, True)
+alpha_dropout_ = _of_torch(alpha_dropout, False, True, True)
+feature_dropout_ = _of_torch(feature_dropout, True, False, True)
+feature_alpha_dropout_ = _of_torch(feature_alpha_dropout, True, True, True)

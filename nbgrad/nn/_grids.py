@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nbgrad.base.warn import warn
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.memory.storage import Spec
 from nbgrad.ops.windows import grids
 from nbgrad.ops.windows.geometry import check_dtype
 
-_MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 _CHANGED = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
     "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details."
@@ -100,6 +104,14 @@ def grid_sampler_3d(
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+def _planned(input: Spec, grid: Spec, mode: Any, padding_mode: Any, align_corners: Any) -> Quick | None:
+    if type(align_corners) is not bool or not (input.canonical and grid.canonical) or not input.numel:
+        return None
+    numbers = GRID_SAMPLE_INTERPOLATION_MODES[mode], GRID_SAMPLE_PADDING_MODES[padding_mode]
+    return grids.reading(input, grid, numbers[0], numbers[1], align_corners)
+
+
+@quickly(_planned)
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -116,18 +128,19 @@ def grid_sample(
     >>> F.grid_sample(x, torch.tensor([[[[0.5, 0.0], [-1.0, 0.0]]]]), align_corners=True)
     tensor([[[[2.5000, 1.0000]]]])
     """
-    if mode not in _MODES:
+    if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(
             f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
-    if padding_mode not in _PADDINGS:
+    if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
             f"'{padding_mode}'"
         )
     if align_corners is None:
         warn(_CHANGED)
-    settings = (_MODES.index(mode), _PADDINGS.index(padding_mode), bool(align_corners))
+    numbers = GRID_SAMPLE_INTERPOLATION_MODES[mode], GRID_SAMPLE_PADDING_MODES[padding_mode]
+    settings = (*numbers, bool(align_corners))
     check("grid_sampler", (input, grid, *settings), {})
     return grid_sampler(input, grid, *settings)
 

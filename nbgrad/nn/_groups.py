@@ -5,12 +5,21 @@ from __future__ import annotations
 from math import prod
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.memory.storage import Spec
 from nbgrad.nn._norms import by_channel, check_mixed
 from nbgrad.ops.rows import normalise
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.shape import expand, reshape
 
 
+def _planned(
+    input: Spec, num_groups: int, weight: Spec | None = None, bias: Spec | None = None, eps: float = 1e-5
+) -> Quick | None:
+    return normalise.group_norm_of(input, weight, bias, num_groups, float(eps))
+
+
+@quickly(_planned)
 def group_norm(
     input: Tensor,
     num_groups: int,

@@ -75,6 +75,8 @@ def _of_classes(
     at_once: bool = True,
 ) -> Any:
     """The op for a settled function; its result where that comes to more than one op, or has warned."""
+    if target._spec.dtype is not dtypes.int64:
+        target, at_once = to_dtype(target, dtypes.int64), True
     if input._spec.ndim == 1 and target._spec.ndim:
         target, at_once = reshape(target, ()), True
     if not at_once:
@@ -115,7 +117,9 @@ def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
     if len(shape) not in (1, 2, 4) and not input.numel and target.numel:
         folded = [shape[0], 1, target.numel // shape[0]]  # PyTorch makes pixels of any number of dimensions
         raise RuntimeError(f"size mismatch (got input: {[*shape[:2], 0, 0]} , target: {folded}")
-    if target.dtype is not dtypes.int64:
+    if target.dtype is dtypes.uint8 and len(shape) > 2:
+        raise RuntimeError("expected scalar type Long but found Byte")
+    if target.dtype not in (dtypes.int64, dtypes.uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(
@@ -170,6 +174,7 @@ def cross_entropy(
     if plain:
         return loss
     classes = input.shape[dim]
+    target = to_dtype(target, dtypes.int64)
     if input.ndim == 1:
         target = reshape(target, ())
     scaled = low if weight is None else e.mul(low, _along(weight, dim, input.ndim))
@@ -208,14 +213,14 @@ def _of_probabilities(
     dim = _class_dim(input._spec)
     classes = input.shape[dim]
     if label_smoothing > 0:
-        target = e.add(e.mul(target, 1 - label_smoothing), label_smoothing / classes)
+        target = e.add(e.mul(target, 1 - label_smoothing), label_smoothing / max(classes, 1))
     product = e.mul(softmax.log_softmax(input, dim), target)
     if weight is not None:
         product = e.mul(product, _along(weight, dim, input.ndim))
     if reduction == "none":
         return e.neg(r.sum(product, dim))
     total = e.neg(r.sum(product))
-    return total if reduction == "sum" else e.div(total, input.numel() / classes)
+    return total if reduction == "sum" else e.div(total, input.numel() / classes if classes else 0.0)
 
 
 __all__ = ["cross_entropy", "nll_loss"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbgrad.base.switches import recorded
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import stanza
@@ -172,10 +173,13 @@ def _binary_weighted(
     return reduced(e.mul(_binary(input, target), weight), reduction)
 
 
-def _between_0_and_1(t: Tensor) -> bool:
+def _shares(values: Any) -> bool:
+    return bool(((values >= 0) & (values <= 1)).all())
+
+
+def _between_0_and_1(t: Tensor, refusal: str) -> bool:
     if t.is_cpu:
-        values = t._host()
-        return bool(((values >= 0) & (values <= 1)).all())
+        return (recorded.sure is not None and recorded.sure(t, _shares, refusal)) or _shares(t._host())
     return r.everywhere(e.logical_and(e.ge(t, 0), e.le(t, 1)))
 
 
@@ -204,8 +208,9 @@ def binary_cross_entropy(
         raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
     check_untrained("binary_cross_entropy", weight=weight)
     for word, t in (("input", input), ("target", target)):
-        if not _between_0_and_1(t):
-            raise RuntimeError(f"all elements of {word} should be between 0 and 1")
+        refusal = f"all elements of {word} should be between 0 and 1"
+        if not _between_0_and_1(t, refusal):
+            raise RuntimeError(refusal)
     if weight is None:
         return _binary_of(input, target, reduction)
     n = input.numel()
@@ -277,10 +282,17 @@ def binary_cross_entropy_with_logits(
         raise RuntimeError(
             f"result type {input.dtype.scalar_name} can't be cast to the desired output type {target.dtype.scalar_name}"
         )
-    d = dtypes.promote_types(input.dtype, target.dtype)
+    d, kept = (
+        dtypes.promote_types(input.dtype, target.dtype),
+        target.dtype,
+    )  # PyTorch's writes over `1 - target`
     input, target = to_dtype(input, d), to_dtype(target, d)
     if weight is None and pos_weight is None:
-        return _bce(input, target, reduction)
+        return (
+            _bce(input, target, reduction)
+            if d is kept
+            else reduced(to_dtype(_bce(input, target, "none"), kept), reduction)
+        )
     check_untrained("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     loss = _logits(input, target) if pos_weight is None else _logits_pos(input, target, pos_weight)
     if weight is not None and layout.broadcast_shapes(loss.shape, weight.shape) != tuple(loss.shape):
@@ -288,7 +300,7 @@ def binary_cross_entropy_with_logits(
             f"output with shape {list(loss.shape)} doesn't match the broadcast shape "
             f"{list(layout.broadcast_shapes(loss.shape, weight.shape))}"
         )
-    return reduced(loss if weight is None else e.mul(loss, weight), reduction)
+    return reduced(to_dtype(loss if weight is None else e.mul(loss, weight), kept), reduction)
 
 
 __all__ = [

@@ -64,9 +64,10 @@ def _embedding(
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if input.dtype.name not in ("int64", "int32"):
+        place, judge = (1, "embedding") if max_norm is None else (2, "embedding_renorm_")
         raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"{input.dtype.type_name} instead (while checking arguments for embedding)"
+            f"Expected tensor for argument #{place} 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype.type_name} instead (while checking arguments for {judge})"
         )
     if max_norm is not None:
         shorten(weight, input, float(max_norm), float(norm_type))
@@ -85,6 +86,10 @@ def shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) ->
     recorded, state.grad = state.grad, False
     try:
         named = input.reshape(-1).unique()
+        for beyond in named[named >= weight.shape[0]][:1].tolist():
+            raise IndexError(
+                f"select(): index {beyond} out of range for tensor of size {list(weight.shape)} at dimension 0"
+            )
         chosen = at.index_select(weight, 0, named)
         norms = vector_norm(chosen, norm_type, 1, True)
         factor = e.where(e.gt(norms, max_norm), e.div(max_norm, e.add(norms, 1e-7)), 1.0)

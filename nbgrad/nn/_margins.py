@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad.core.tensor import Tensor
+from nbgrad.base.tables import PLANS, cached
+from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.history.record import check_untrained
-from nbgrad.memory import dtypes
+from nbgrad.kernels.cpu import margins as _kernels
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory.storage import Spec
 from nbgrad.nn._losses import _no_integers
 from nbgrad.nn._reduction import check_reduction, reduced, reducing
 from nbgrad.ops import pointwise as e
@@ -159,6 +164,50 @@ def _short(input: Tensor, index: Tensor, weight: Tensor | None, margin: float) -
     return e.where(right, 0.0, short), right, weights
 
 
+@cached(PLANS)
+def _of_rows(
+    input: Spec, target: Spec, weight: Spec | None, square: bool, margin: float
+) -> Callable[..., Tensor | None] | None:
+    """What gives the loss of each row of matrices on the CPU that lie in order; None if a target is no class."""
+    given = [input, target, *([] if weight is None else [weight])]
+    if not all([type(sp) is Spec and sp.backend is backend.cpu and sp.contiguous for sp in given]):
+        return None
+    if input.dtype not in (dtypes.float32, dtypes.float64) or not input.numel:
+        return None
+    (rows, classes), code, told = tuple(input.shape), input.dtype.code, backend.cpu.told
+    address = backend.cpu.kernel(f"multi_margin_{code}", *_kernels.one(code)).address
+    launch = backend.cpu.launch(5, "qqqd", 1, input.numel < FEW)
+    made, numbers = input.like((rows,)), (classes, square, weight is not None, margin)
+
+    def found(t: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor | None:
+        losses, (number, seen) = empty(made), told.count
+        scale = t if weight is None else weight
+        launch(address, rows, t._buf, target._buf, scale._buf, losses._buf, number, *numbers)
+        return None if seen[0] else losses
+
+    return found
+
+
+@cached(PLANS)
+def _of_lists(input: Spec, target: Spec) -> Callable[..., Tensor | None] | None:
+    """The same of rows that list their right classes up to the first -1."""
+    if not all([type(sp) is Spec and sp.backend is backend.cpu and sp.contiguous for sp in (input, target)]):
+        return None
+    if input.dtype not in (dtypes.float32, dtypes.float64) or not input.numel:
+        return None
+    (rows, classes), code, told = tuple(input.shape), input.dtype.code, backend.cpu.told
+    address = backend.cpu.kernel(f"multilabel_margin_{code}", *_kernels.several(code)).address
+    launch, made = backend.cpu.launch(5, "q", 1, input.numel < FEW), input.like((rows,))
+    room, allocate = input.numel, backend.cpu.empty
+
+    def found(t: Tensor, target: Tensor) -> Tensor | None:
+        losses, (number, seen) = empty(made), told.count
+        launch(address, rows, t._buf, target._buf, allocate(room), losses._buf, number, classes)
+        return None if seen[0] else losses
+
+    return found
+
+
 def _multi_margin_rule(
     g: Tensor, input: Tensor, index: Tensor, weight: Tensor | None, p: int, margin: float, reduction: str
 ) -> Tensor:
@@ -175,6 +224,10 @@ def _multi_margin_rule(
 def _multi_margin(
     input: Tensor, index: Tensor, weight: Tensor | None, *, p: int, margin: float, reduction: str
 ) -> Tensor:
+    run = _of_rows(input._spec, index._spec, None if weight is None else weight._spec, p == 2, margin)
+    losses = None if run is None else run(input, index, weight)
+    if losses is not None:
+        return reduced(losses, reduction)
     short, _, weights = _short(input, index, weight, margin)
     each = short if p == 1 else e.mul(short, short)
     if weights is not None:
@@ -182,7 +235,27 @@ def _multi_margin(
     return reduced(e.div(r.sum(each, 1), input.shape[1]), reduction)
 
 
+def _quick_margin(
+    input: Spec, target: Spec, p: Any, margin: Any, weight: Spec | None, reduction: str
+) -> Quick | None:
+    if input.ndim != 2 or target.ndim != 1 or type(p) is not int or type(margin) not in (int, float):
+        return None
+    return _then_reduced(_of_rows(input, target, weight, p == 2, float(margin)), reduction)
+
+
+def _then_reduced(run: Callable[..., Tensor | None] | None, reduction: str) -> Quick | None:
+    if run is None or reduction == "none":
+        return run
+
+    def found(*tensors: Tensor) -> Tensor | None:
+        losses = run(*tensors)
+        return None if losses is None else reduced(losses, reduction)
+
+    return found
+
+
 @reducing()
+@quickly(_quick_margin)
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -247,10 +320,20 @@ def _multilabel_rule(
 def _multilabel_margin(
     input: Tensor, index: Tensor, valid: Tensor, other: Tensor, *, reduction: str
 ) -> Tensor:
-    return reduced(e.div(r.sum(_missing(input, index, valid, other), (1, 2)), input.shape[1]), reduction)
+    listed = e.where(valid, index, -1)
+    run = _of_lists(input._spec, listed._spec)
+    losses = None if run is None else run(input, listed)
+    if losses is None:
+        losses = e.div(r.sum(_missing(input, index, valid, other), (1, 2)), input.shape[1])
+    return reduced(losses, reduction)
+
+
+def _quick_lists(input: Spec, target: Spec, reduction: str) -> Quick | None:
+    return _then_reduced(_of_lists(input, target), reduction) if input.ndim == 2 else None
 
 
 @reducing()
+@quickly(_quick_lists)
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,

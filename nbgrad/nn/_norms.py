@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbgrad.base.tables import cached
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, uncounted, wrap
 from nbgrad.dispatch.prepared import call_of, settled_by
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.history.record import check_untrained
 from nbgrad.memory.dtypes import dtype, finfo, float32
 from nbgrad.memory.layout import wrap_dim
@@ -15,6 +16,7 @@ from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.rows import normalise
 from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.shape import reshape
 
 
 def _own(name: str, input: Any, normalized_shape: Any) -> tuple[int, ...]:
@@ -102,6 +104,30 @@ def layer_norm(
     return call_of(normalise.layer_norm, input, weight, bias, dims=len(own), eps=float(eps))
 
 
+def _all_three(
+    input: Spec, normalized_shape: Any, weight: Spec | None, bias: Spec | None, eps: Any
+) -> Quick | None:
+    """What gives all three results of operands of one dtype."""
+    if (
+        input.dtype.narrow
+        or not input.numel
+        or not all(t is None or t.dtype is input.dtype for t in (weight, bias))
+    ):
+        return None
+    dims = len(normalized_shape)
+    stands = [None if t is None else wrap(None, t) for t in (input, weight, bias)]
+    run = normalise.layer_norm.at(*stands, dims=dims, eps=float(eps)).run  # type: ignore[attr-defined]
+    kept = input.like((*input.shape[: input.ndim - dims], *(1,) * dims))
+
+    def found(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, *more = tensors
+        got, mean, rstd = run(x, more.pop(0) if weight else None, more.pop() if bias else None)
+        return got, wrap(mean._buf, kept), wrap(rstd._buf, kept)
+
+    return found
+
+
+@quickly(_all_three)
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -116,10 +142,10 @@ def native_layer_norm(
     got, mean, rstd = normalise.layer_norm(input, weight, bias, dims=len(own), eps=float(eps))
     if 0 in own:
         mean = zeros(mean._spec)  # where the root of the variance is not a number
-    shape = (*tuple(input.shape)[: input.ndim - len(own)], *(1,) * len(own))
+    shape = (*input._spec.shape[: input.ndim - len(own)], *(1,) * len(own))
     if all(t is None or t.dtype is input.dtype for t in (weight, bias)):
         mean, rstd = to_dtype(mean, input.dtype), to_dtype(rstd, input.dtype)
-    return got, mean.reshape(shape), rstd.reshape(shape)
+    return got, reshape(mean, shape), reshape(rstd, shape)
 
 
 @settled_by("weight")
@@ -140,6 +166,28 @@ def rms_norm(
     if weight is not None and weight.dtype is not d and weight.dtype is not exact:
         return to_dtype(e.mul(rms_norm(to_dtype(input, exact), own, None, eps), weight), d)
     return call_of(normalise.rms_norm, input, weight, dims=len(own), eps=eps)
+
+
+def _by_statistics(
+    input: Spec, mean: Spec | None, var: Spec | None, weight: Spec | None, bias: Spec | None, eps: float
+) -> Quick | None:
+    return (
+        None
+        if mean is None or var is None
+        else normalise.batch_norm_by(input, weight, bias, mean, var, float(eps))
+    )
+
+
+@quickly(_by_statistics)
+def _evaluated(
+    input: Tensor,
+    mean: Tensor | None,
+    var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> Tensor:
+    return by_channel(input, mean, var, weight, bias, False, 0.0, eps)
 
 
 def batch_norm(
@@ -169,6 +217,8 @@ def batch_norm(
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    else:
+        return _evaluated(input, running_mean, running_var, weight, bias, eps)
     return by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -211,8 +261,8 @@ def by_channel(
     # As in PyTorch, a batch of nothing tells nothing, and these writes are not counted: a graph that read the old statistics stays usable.
     if n and running_mean is not None and running_var is not None:
         for kept, now, share in (
-            (running_mean.data, mean, momentum),
-            (running_var.data, variance, momentum * n / max(n - 1, 1)),
+            (uncounted(running_mean), mean, momentum),
+            (uncounted(running_var), variance, momentum * n / max(n - 1, 1)),
         ):
             if d.narrow:  # rounded once
                 kept.copy_(kept.float().mul_(1 - momentum).add_(now, alpha=share))

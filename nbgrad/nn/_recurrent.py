@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Marked
 from nbgrad.nn._dropouts import dropout as _dropout
 from nbgrad.ops.sequence import recurrent
 from nbgrad.ops.views.copy import to_dtype
@@ -86,7 +88,7 @@ def _called(kind: str, given: dict[str, Any], hx: Hidden) -> Any:
     count, batch, features = x.shape
     if not count:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    starts = tuple(range(0, count * batch + 1, batch)) if batch else (0,) * (count + 1)
+    starts = _evenly(count, batch)
     y, *last = through(kind, reshape(x, (count * batch, features)), hx, starts, given, (count, batch))
     return transpose(y, 0, 1) if given["batch_first"] else y, *last
 
@@ -96,6 +98,11 @@ def _check_dim(t: Tensor, dim: int) -> None:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-t.ndim}, {t.ndim - 1}], but got {dim})"
         )
+
+
+@cached(256)
+def _evenly(count: int, batch: int) -> Ints:
+    return tuple([batch * k for k in range(count + 1)])
 
 
 def _starts(sizes: Sequence[int]) -> Ints:
@@ -112,25 +119,38 @@ def _starts(sizes: Sequence[int]) -> Ints:
     return tuple(starts)
 
 
-def through(
-    kind: str, x: Tensor, hx: Hidden, starts: Ints, given: dict[str, Any], shape: Ints = ()
-) -> tuple[Tensor, ...]:
-    """All layers, of the steps' rows one below the other: the outputs (shaped in steps and rows of those, if `shape` says so), and the
-    last states of each layer and direction."""
-    params, has_biases, count = given["params"], given["has_biases"], given["num_layers"]
-    for what, tensors in (("hidden", hx), ("parameter", params)):
+# What nothing was refused of: by the kind, what it is asked, and all specs.
+_fitting: Table[Any, bool] = Table("nn._recurrent.fitting", PLANS)
+
+
+def _check_devices(x: Tensor, given: Sequence[tuple[str, Sequence[Tensor]]]) -> None:
+    for what, tensors in given:
         for t in tensors:
             if t._spec.device is not x._spec.device:
                 raise RuntimeError(
                     f"Input and {what} tensors are not at the same device, found input tensor at {x._spec.device} and {what} tensor at "
                     f"{t._spec.device}"
                 )
+
+
+def through(
+    kind: str, x: Tensor, hx: Hidden, starts: Ints, given: dict[str, Any], shape: Ints = ()
+) -> tuple[Tensor, ...]:
+    """All layers, of the steps' rows one below the other: the outputs (shaped in steps and rows of those, if `shape` says so), and the
+    last states of each layer and direction."""
+    params, has_biases, count = given["params"], given["has_biases"], given["num_layers"]
     ways = 2 if given["bidirectional"] else 1
+    specs = [t._spec for t in (x, *hx, *params)]
+    key = kind, shape or starts, count, ways, has_biases, len(hx), *specs
+    fits = key in _fitting
+    if not fits:
+        _check_devices(x, (("hidden", hx), ("parameter", params)))
     weights = _weights(kind, params, has_biases, len(hx) > 1 and hx[0].shape[2] != hx[1].shape[2])
-    if any(h.ndim != 3 or h.shape[0] < count * ways for h in hx):
-        raise RuntimeError("Expected more hidden states in stacked_rnn")
-    if len(weights) < count * ways:
-        raise RuntimeError("Expected more layer weights in stacked_rnn")
+    if not fits:
+        if any(h.ndim != 3 or h.shape[0] < count * ways for h in hx):
+            raise RuntimeError("Expected more hidden states in stacked_rnn")
+        if len(weights) < count * ways:
+            raise RuntimeError("Expected more layer weights in stacked_rnn")
     d = x.dtype
     last: list[tuple[Tensor, Tensor]] = []
     for layer in range(count):
@@ -140,7 +160,8 @@ def through(
             k = layer * ways + way
             tensors = [x, *[select(h, 0, k) for h in hx], *[None] * (2 - len(hx)), *weights[k]]
             run: Any = recurrent.layer if x.dtype.is_floating_point else recurrent.steps
-            y, *states = run(_judged(kind, tensors, starts), kind, starts, bool(way), shape)
+            judged = tensors if fits else _judged(kind, tensors, starts)
+            y, *states = run(judged, kind, starts, bool(way), shape)
             made.append(y)
             last.append((states[0], states[1]))
         x = made[0] if ways == 1 else cat(made, -1)
@@ -148,7 +169,12 @@ def through(
             x = to_dtype(x, d)
         if given["train"] and given["dropout"] and layer < count - 1:
             x = _dropout(x, given["dropout"], True)
-    states_ = [stack([pair[k] for pair in last], 0) for k in range(len(hx))]
+    if len(last) == 1:
+        states_ = [recurrent.alone(state) for state in last[0][: len(hx)]]
+    else:
+        states_ = [stack([pair[k] for pair in last], 0) for k in range(len(hx))]
+    if not (fits or d.narrow or Marked in map(type, specs)):  # nothing was refused, nor is to be cast
+        _fitting.keep(key, True)
     return x, *[to_dtype(s, d) if d.narrow else s for s in states_]
 
 

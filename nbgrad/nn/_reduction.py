@@ -71,6 +71,7 @@ def reducing(early: str = "reduction") -> Callable[[Loss], Loss]:
         scope |= {"_told": told, "_function": function, "__name__": function.__module__}
         made = written_later(write, function.__name__, scope, function, "", "older words")
         made.__signature__ = form.replace(parameters=every)
+        made.__dict__.pop("known_as", None)  # PyTorch's guard stands before the older words, too
         known: Loss = made
         return known
 

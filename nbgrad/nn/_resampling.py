@@ -25,13 +25,15 @@ _FORMAT = "Please provide input tensor in (N, C, d1, d2, ...,dK) format and {} f
 
 
 def _is_integer(n: Any) -> bool:
+    if isinstance(n, Tensor):
+        return not n.dtype.is_floating_point
     return hasattr(n, "__index__") and not isinstance(n, bool)
 
 
 def _size(input: Tensor, size: Any) -> list[Any]:
     dims = input.dim() - 2
     if not isinstance(size, (list, tuple)):
-        return [size] * dims
+        return [_number(size)] * dims
     if len(size) != dims:
         raise ValueError(
             "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
@@ -42,7 +44,12 @@ def _size(input: Tensor, size: Any) -> list[Any]:
             "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with "
             f"types {[type(n) for n in size]}"
         )
-    return list(size)
+    return [_number(n) for n in size]
+
+
+def _number(n: Any) -> Any:
+    """What a tensor of one integer holds; else `n` itself, to be judged."""
+    return n.item() if isinstance(n, Tensor) and n.numel() == 1 and not n.dtype.is_floating_point else n
 
 
 def _factors(input: Tensor, scale_factor: Any) -> list[Any]:
@@ -131,7 +138,10 @@ def _resampled(
 ) -> Tensor:
     kind = "linear" if mode.endswith("linear") else mode.removeprefix("bi")
     given = outs if factors is None else factors
-    if not all(_is_integer(n) or (factors is not None and isinstance(n, float)) for n in given):
+    if not all(
+        (_is_integer(n) and not isinstance(n, Tensor)) or (factors is not None and isinstance(n, float))
+        for n in given
+    ):
         name = f"upsample_{mode.replace('-', '_')}{input.dim() - 2}d"
         types = ", ".join([type(n).__name__ for n in given])
         raise TypeError(
@@ -140,6 +150,8 @@ def _resampled(
     if factors is None:
         factors = [None] * len(outs)
     else:
+        if not all(abs(n * f) < 2.0**63 for n, f in zip(input.shape[2:], factors)):
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
         outs = [int(n * f) for n, f in zip(input.shape[2:], factors)]
     return resample(input, kind + "-aa" * antialias, tuple(outs), tuple(factors), align_corners)
 

@@ -2,14 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.views.copy import dense_copy, in_format_of
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.memory.layout import contiguous_format, suggested_format
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.views.copy import copier, dense_copy, in_format_of
 from nbgrad.ops.views.order import permute
 from nbgrad.ops.views.shape import reshape
 
 
+def _copied(input: Spec, split: Sequence[int], order: Sequence[int], shape: Sequence[int]) -> Quick | None:
+    """A copy, as this `shape`, of a tensor that lies in order, its dimensions `split` and then in another `order`."""
+    if not input.canonical or suggested_format(tuple(input.shape), input.strides) is not contiguous_format:
+        return None
+    parts = input.like(tuple(split))
+    moved = input.like(tuple([split[d] for d in order]), tuple([parts.strides[d] for d in order]))
+    return copier(moved, moved.dense(), shown=input.like(tuple(shape)))
+
+
+def _quick_shuffle(input: Spec, upscale_factor: Any) -> Quick | None:
+    r, (*lead, c, h, w) = upscale_factor, tuple(input.shape)
+    if type(r) is not int or not input.numel:
+        return None
+    n, of = len(lead), c // (r * r)
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return _copied(input, (*lead, of, r, r, h, w), order, (*lead, of, h * r, w * r))
+
+
+@differentiable(
+    "PixelShuffle",
+    tangent=LINEAR,
+    batch=lambda x, r: _shuffle(x, r=r),
+    input=lambda g, r: _unshuffle(g, r=r),
+)
+def _shuffle(input: Tensor, *, r: int) -> Tensor:
+    n, (*lead, c, h, w) = input.ndim - 3, input.shape
+    split = reshape(input, (*lead, c // (r * r), r, r, h, w))
+    moved = permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    return in_format_of(input, reshape(dense_copy(moved), (*lead, c // (r * r), h * r, w * r)))
+
+
+@differentiable(
+    "PixelUnshuffle",
+    tangent=LINEAR,
+    batch=lambda x, r: _unshuffle(x, r=r),
+    input=lambda g, r: _shuffle(g, r=r),
+)
+def _unshuffle(input: Tensor, *, r: int) -> Tensor:
+    n, (*lead, c, h, w) = input.ndim - 3, input.shape
+    split = reshape(input, (*lead, c, h // r, r, w // r, r))
+    moved = permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return in_format_of(input, reshape(dense_copy(moved), (*lead, c * r * r, h // r, w // r)))
+
+
+@differentiable(
+    "ChannelShuffle",
+    tangent=LINEAR,
+    batch=lambda x, groups: reshape(_mix(reshape(x, (-1, *x.shape[2:])), groups=groups), tuple(x.shape)),
+    input=lambda g, groups: _mix(g, groups=g.shape[1] // groups),
+)
+def _mix(input: Tensor, *, groups: int) -> Tensor:
+    batch, c, *rest = input.shape
+    split = reshape(input, (batch, groups, c // groups, *rest))
+    moved = dense_copy(permute(split, (0, 2, 1, *range(3, input.ndim + 1))))
+    return in_format_of(input, reshape(moved, tuple(input.shape)))
+
+
+@quickly(_quick_shuffle)
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     """[..., c * r^2, h, w] as [..., c, h * r, w * r], r being `upscale_factor`: each place gets a square of r * r pixels from as
     many channels.
@@ -27,16 +91,13 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if r * r >= 2**63:
         raise ValueError(f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}")
-    *lead, c, h, w = input.shape
+    c = input.shape[-3]
     if c % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
             f"input.size(-3)={c} is not divisible by {r * r}"
         )
-    n = len(lead)
-    split = reshape(input, (*lead, c // (r * r), r, r, h, w))
-    moved = permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return in_format_of(input, reshape(dense_copy(moved), (*lead, c // (r * r), h * r, w * r)))
+    return _shuffle(input, r=r)
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -52,17 +113,14 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
         )
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
-    *lead, c, h, w = input.shape
+    h, w = input.shape[-2:]
     for word, size, dim in (("height", h, -2), ("width", w, -1)):
         if size % r:
             raise RuntimeError(
                 f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but input.size({dim})={size} is not "
                 f"divisible by {r}"
             )
-    n = len(lead)
-    split = reshape(input, (*lead, c, h // r, r, w // r, r))
-    moved = permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return in_format_of(input, reshape(dense_copy(moved), (*lead, c * r * r, h // r, w // r)))
+    return _unshuffle(input, r=r)
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -76,7 +134,7 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
         raise RuntimeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
         )
-    batch, c, *rest = input.shape
+    c = input.shape[1]
     if groups <= 0:
         raise RuntimeError(
             f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
@@ -85,9 +143,16 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
-    split = reshape(input, (batch, groups, c // groups, *rest))
-    moved = dense_copy(permute(split, (0, 2, 1, *range(3, input.ndim + 1))))
-    return in_format_of(input, reshape(moved, tuple(input.shape)))
+    return _mix(input, groups=groups)
 
 
-__all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
+def native_channel_shuffle(input: Any, groups: int) -> Tensor:
+    """`channel_shuffle`, by PyTorch's other name; unlike PyTorch's it has a gradient.
+
+    >>> F.native_channel_shuffle(torch.arange(4.0).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    return channel_shuffle(input, groups)
+
+
+__all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.warn import warn
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.core.writes import written
 from nbgrad.dispatch.elementwise import inplace as write
-from nbgrad.memory import dtypes
+from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.transforms import innermost
+from nbgrad.kernels.cpu import distinct as _distinct
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory.storage import Spec
 from nbgrad.nn import _reduction as _Reduction  # noqa: F401
 from nbgrad.nn import grad as grad
 from nbgrad.nn._attention import (  # noqa: F401
@@ -24,6 +30,8 @@ from nbgrad.nn._attention import (  # noqa: F401
 from nbgrad.nn._bags import embedding_bag
 from nbgrad.nn._ctc import ctc_loss
 from nbgrad.nn._dropouts import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from nbgrad.nn._grids import GRID_SAMPLE_INTERPOLATION_MODES as GRID_SAMPLE_INTERPOLATION_MODES
+from nbgrad.nn._grids import GRID_SAMPLE_PADDING_MODES as GRID_SAMPLE_PADDING_MODES
 from nbgrad.nn._grids import affine_grid, grid_sample
 from nbgrad.nn._groups import group_norm, instance_norm
 from nbgrad.nn._linear_cross_entropy import linear_cross_entropy
@@ -39,7 +47,7 @@ from nbgrad.nn._margins import __all__ as _margins
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
 from nbgrad.nn._resampling import *  # noqa: F403
 from nbgrad.nn._resampling import __all__ as _resampling
-from nbgrad.nn._shapes import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from nbgrad.nn._shapes import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.padding import pad
 from nbgrad.ops.host.values import of_array
@@ -82,6 +90,7 @@ from nbgrad.ops.windows.convolutions import (
 )
 from nbgrad.ops.windows.pooling import *  # noqa: F403
 from nbgrad.ops.windows.pooling import __all__ as _pooling
+from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- activations
 
@@ -320,6 +329,28 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> 
     return 0 if ndim in (0, 1, 3) else 1
 
 
+def _quick_one_hot(tensor: Spec, num_classes: Any) -> Quick | None:
+    if type(num_classes) is not int or num_classes < 1 or tensor.dtype is not dtypes.int64:
+        return None
+    if not tensor.contiguous or not tensor.numel:
+        return None
+    made, told, n = tensor.like((*tensor.shape, num_classes)), backend.cpu.told, tensor.numel
+    address = backend.cpu.kernel("one_hot", *_distinct.one_hot()).address
+    launch, cleared, nbytes = backend.cpu.launch(3, "q", 1, made.numel < FEW), backend.cpu.zeros, made.nbytes
+
+    def found(t: Tensor) -> Tensor | None:
+        rows, (number, seen) = cleared(nbytes), told.count
+        launch(address, n, t._buf, rows, number, num_classes)
+        if seen[0]:
+            return None
+        hot = wrap(rows, made)
+        written(hot)  # zeros, as in PyTorch
+        return hot
+
+    return found
+
+
+@quickly(_quick_one_hot)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """For each integer c a vector with 1 at place c and 0 elsewhere: [...] becomes [..., num_classes], and int64. Without
     `num_classes` it is the greatest integer plus 1.
@@ -333,16 +364,21 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if not tensor.numel() and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if not tensor.is_cpu:  # as in PyTorch a GPU is only waited for where the number of classes is not given
-        num_classes = int(tensor.max()) + 1 if num_classes == -1 else num_classes
+        if num_classes == -1 and (num_classes := int(tensor.max()) + 1) < 1:
+            raise RuntimeError("Class values must be non-negative.")
+    elif state.levels and num_classes <= 0:
+        raise RuntimeError(
+            "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+        )
     else:
-        classes = tensor._host()
+        classes = innermost(tensor)._host()
         if classes.size and classes.min() < 0:
             raise RuntimeError("Class values must be non-negative.")
         if num_classes == -1:
             num_classes = int(classes.max()) + 1
         elif classes.size and classes.max() >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
-    if tensor.is_cuda:  # whose writes tell of a class that is none
+    if tensor.is_cuda or not state.active:  # a GPU's writes tell of a class that is none
         none = zeros(tensor._spec.plain.like((*tensor.shape, num_classes)))
         return none.scatter_(-1, unsqueeze(tensor, -1), 1)
     places = counted.arange(num_classes, device=tensor.device)
@@ -401,6 +437,7 @@ __all__ = [
     "logsigmoid",
     "mish",
     "multi_head_attention_forward",
+    "native_channel_shuffle",
     "one_hot",
     "pad",
     "pdist",

@@ -102,6 +102,7 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -650,6 +651,7 @@ def multilabel_soft_margin_loss(
     reduce: _bool | None = None,
     reduction: str = "mean",
 ) -> Tensor: ...
+def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
 def nll_loss(
     input: Tensor,
     target: Tensor,

@@ -17,7 +17,6 @@ from nbgrad.exchange import classes
 from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.host import printing
 from nbgrad.ops.make.constructors import as_subclass
 from nbgrad.ops.make.filled import empty
 
@@ -41,6 +40,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
 
     __slots__ = ()
     __torch_function__ = overrides.disabled
+    _is_param = True  # as PyTorch marks those of other classes, by which they print
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is not None and (overrides.overrides(type(data)) or overrides.takes(type(data))):
@@ -64,9 +64,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
         return memo[id(self)]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return "Parameter containing:\n" + printing.tensor_repr(self)
-
-    __str__ = __repr__
+        return "Parameter containing:\n" + Tensor.__repr__(self)
 
 
 def _marked(data: Any, requires_grad: bool) -> Any:
@@ -183,7 +181,7 @@ class UninitializedTensorMixin:
         self._spec = _Waiting(self._spec, type(self).__name__)
 
     def materialize(
-        self: Any, shape: Sequence[int], device: Device | None = None, dtype: dtype | None = None
+        self: Any, shape: int | Sequence[int], device: Device | None = None, dtype: dtype | None = None
     ) -> None:
         """Become a tensor of this shape, whose numbers nobody has set.
 
@@ -194,9 +192,7 @@ class UninitializedTensorMixin:
         """
         own = self._spec = _known("plain", self._spec)
         self.__class__ = self.cls_to_become
-        self.data = empty(
-            tuple(shape), device=own.device if device is None else device, dtype=dtype or own.dtype
-        )
+        self.data = empty(shape, device=own.device if device is None else device, dtype=dtype or own.dtype)
 
     @property
     def shape(self) -> Any:
@@ -215,8 +211,6 @@ class UninitializedTensorMixin:
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"<{type(self).__name__}>"
-
-    __str__ = __repr__
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         return type(self), (self.requires_grad,)

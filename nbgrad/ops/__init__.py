@@ -18,6 +18,10 @@ def __getattr__(name: str) -> Any:
     return import_module("nbgrad._ops").space(name)
 
 
+refused: list[object] = []  # libraries of C++ that were to be loaded, whose operators are missed from then on
+
+
 def load_library(path: object) -> None:
     """PyTorch's `torch.ops.load_library`: refused as a file that cannot be read, which libraries with operators of C++ expect."""
+    refused.append(path)
     raise OSError(f"Could not load this library: {path}: nbgrad runs no operators of C++")

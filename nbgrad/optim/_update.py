@@ -299,7 +299,7 @@ class RuleOptimizer(Optimizer):
         """The values of the rule's numbers."""
         raise NotImplementedError
 
-    def _own(self, state: dict[str, Any], group: dict[str, Any]) -> tuple[float, ...]:
+    def _own(self, state: dict[str, Any], group: dict[str, Any]) -> tuple[Any, ...]:
         """The values of those that follow as a parameter's own, where it has any; brings its state up to date."""
         raise NotImplementedError
 

@@ -110,9 +110,10 @@ class LBFGS(Optimizer):
             direction = state["d"] = self._direction(state, grad, group["history_size"])
             before = state["prev_loss"] = loss
             state["prev_flat_grad"] = grad.clone()
-            start = state["n_iter"] == 1
-            lr = group["lr"]
-            state["t"] = min(1.0, 1.0 / float(grad.abs().sum())) * lr if start else lr
+            state["t"] = lr = group["lr"]
+            if state["n_iter"] == 1:
+                total = float(grad.abs().sum())
+                state["t"] = (1.0 / total if total > 1 else 1.0) * lr
             t = float(state["t"]) if isinstance(state["t"], Tensor) else state["t"]
             slope = float(grad.dot(direction))
             if slope > -group["tolerance_change"]:
@@ -132,7 +133,7 @@ class LBFGS(Optimizer):
 
                 reach = float(direction.abs().max())
                 left = group["max_eval"] - evaluations
-                found, calls = _strong_wolfe(probe, _Point(0.0, loss, grad, slope), t, reach, left)
+                found, calls = _low_and_flat(probe, _Point(0.0, loss, grad, slope), t, reach, left)
                 t, loss, grad = found.t, found.loss, found.grad
                 state["t"] = t
                 self._move(t, direction)
@@ -196,15 +197,22 @@ def _cubic(a: _Point, b: _Point, bounds: tuple[float, float] | None = None) -> f
     return min(max(right.t - (right.t - left.t) * (over / down), low), high)
 
 
-def _strong_wolfe(
-    probe: Callable[[float], _Point], start: _Point, t: float, reach: float, most: int
+def _low_and_flat(
+    probe: Callable[[float], _Point],
+    start: _Point,
+    t: float,
+    reach: float,
+    most: int,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance: float = 1e-9,
 ) -> tuple[_Point, int]:
     """A point that is low and flat enough (by the strong Wolfe conditions) after at most `most` tries, and how many calls that took.
     `reach` is the largest element of the direction."""
-    flat = -0.9 * start.slope
+    flat = -c2 * start.slope
 
     def too_high(point: _Point) -> bool:
-        return point.loss > start.loss + 1e-4 * point.t * start.slope
+        return point.loss > start.loss + c1 * point.t * start.slope
 
     last, new, tries = start, probe(t), 0
     calls = 1
@@ -225,7 +233,7 @@ def _strong_wolfe(
         ends = [start, new]
     stuck = False
     ends.sort(key=lambda point: point.loss)  # the lower one first
-    while tries < most and abs(ends[1].t - ends[0].t) * reach >= 1e-9:
+    while tries < most and abs(ends[1].t - ends[0].t) * reach >= tolerance:
         t, low, high = _cubic(ends[0], ends[1]), min(e.t for e in ends), max(e.t for e in ends)
         margin = 0.1 * (high - low)
         if min(high - t, t - low) < margin:
@@ -250,6 +258,40 @@ def _strong_wolfe(
                 ends[1] = ends[0]
             ends[0] = new
     return ends[0], calls
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, Any, Any], tuple[Any, Tensor]],
+    x: Any,
+    t: float,
+    d: Tensor,
+    f: float,
+    g: Tensor,
+    gtd: Any,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[Any, Tensor, Any, int]:
+    """The search as libraries call PyTorch's: `obj_func(x, t, d)` gives loss and gradient at `x + t * d`."""
+
+    def probe(t: float) -> _Point:
+        loss, grad = obj_func(x, t, d)
+        slope: Any = grad.dot(d)
+        return _Point(t, loss, grad.clone(), slope)  # a function may write its gradient to one place
+
+    start = _Point(0.0, f, g, gtd)
+    reach: Any = d.abs().max()
+    found, calls = _low_and_flat(probe, start, t, reach, max_ls, c1, c2, tolerance_change)
+    return found.loss, found.grad, found.t, calls
+
+
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> Any:
+    """Where the cubic through `(x1, f1)` and `(x2, f2)` with slopes `g1` and `g2` is least, within the bounds."""
+    at: Any = None
+    return _cubic(_Point(x1, f1, at, g1), _Point(x2, f2, at, g2), bounds)
 
 
 __all__ = ["LBFGS"]

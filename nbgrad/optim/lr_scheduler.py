@@ -55,7 +55,7 @@ def _check_optimizer(optimizer: object) -> None:
 
 
 _SEE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
-_EPOCH = (
+EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
     "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed form is "
     "used instead of the new chainable form, where available. Please open an issue if you are unable to replicate your use "
@@ -183,7 +183,7 @@ class LRScheduler:
                 )
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(_EPOCH, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -817,7 +817,9 @@ class CyclicLR(_WithMomentum):
     def state_dict(self) -> dict[str, Any]:
         f = self._scale_fn_custom
         saved = None if f is None or isinstance(f, FunctionType) else f.__dict__.copy()
-        return super().state_dict() | {"_scale_fn_custom": saved}
+        state = super().state_dict()
+        del state["_scale_fn_custom"]  # PyTorch's stands last
+        return state | {"_scale_fn_custom": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
@@ -865,12 +867,12 @@ class ReduceLROnPlateau(LRScheduler):
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.last_epoch = 0
         self._last_lr = _rates(optimizer)
+        self.mode_worse = math.inf if mode == "min" else -math.inf
         if mode not in {"min", "max"}:
             raise ValueError("mode " + mode + " is unknown!")
         if threshold_mode not in {"rel", "abs"}:
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
-        self.mode_worse = math.inf if mode == "min" else -math.inf
         self._reset()
 
     def _reset(self) -> None:
@@ -881,7 +883,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Count one step with this metric, a number or a tensor of one, and set the rates."""
         current = float(metrics)
         if epoch is not None:
-            warnings.warn(_EPOCH, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0

@@ -94,10 +94,12 @@ class NAdam(RuleOptimizer):
         step, *moments = super()._init(p, group, rule).items()
         return dict([step, ("mu_product", scalar(1.0, count_dtype())), *moments])
 
-    def _own(self, state: dict[str, Any], group: dict[str, Any]) -> tuple[float, ...]:
+    def _own(self, state: dict[str, Any], group: dict[str, Any]) -> tuple[Any, ...]:
         step = state["step"].item() + 1
         product: Any = state["mu_product"]
         product.mul_(_momentum(float(group["betas"][0]), group["momentum_decay"], step))
+        if group["differentiable"] and product.requires_grad:  # who asks for its gradient gets it
+            return (product.clone(),)
         return (product.item(),)
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.optim._outside import *  # noqa: F403
 from nbgrad.tape.node import HookTable, RemovableHandle, register
 
 Params = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
@@ -280,6 +281,9 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": saved})
         for hook in list(self._load_state_dict_post_hooks.values()):
             hook(self)
+
+    def _patch_step_function(self) -> None:
+        """Puts the hooks around `step`, which is done when a class is made; optimisers that stand before others call it."""
 
     # -- what users call ----------------------------------------------------------------------------------------------
 

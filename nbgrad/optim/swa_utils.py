@@ -229,12 +229,20 @@ class SWALR(LRScheduler):
             raise ValueError(
                 f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
-        self._anneal_strategy = anneal_strategy
-        self.anneal_func = _cosine if anneal_strategy == "cos" else _linear
+        self._set_anneal_func(anneal_strategy)
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
+
+    def _set_anneal_func(self, anneal_strategy: str) -> None:
+        self._anneal_strategy = anneal_strategy
+        self.anneal_func = _cosine if anneal_strategy == "cos" else _linear
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where the schedule that gave this state stood, along its curve."""
+        super().load_state_dict(state_dict)
+        self._set_anneal_func(self._anneal_strategy)
 
     def get_lr(self) -> Rates:
         self._warn_if_called()

@@ -88,7 +88,7 @@ def run(
 
     `prepare` and `finish` run a node's hooks, `watch` runs it in anomaly mode. `wanted` says for which outputs of which nodes
     gradients are asked, and what takes each; None there runs the node itself (a leaf's sink, or to keep an inner gradient)."""
-    heap: list[tuple[int, Node]] = []
+    heap: list[tuple[float, Node]] = []
     pending: dict[Node, Any] = {}
     owned: set[Any] = (
         set()
@@ -97,6 +97,7 @@ def run(
     starts = [root[0] for root in roots]
     if shared.numbered:
         _number_anew(starts)
+    late = _soon(starts) if shared.late else ()
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
     task.roots, task.pending = starts, pending
@@ -217,6 +218,23 @@ def run(
         raise
     finally:
         state.grad, state.task = before
+        for sink, seq in late:
+            sink.seq = seq
+
+
+def _soon(roots: list[Node]) -> list[tuple[Node, float]]:
+    """Sinks and their numbers, which may be of a graph further back that has them too. For this backward each gets one that comes right
+    after the first of its nodes here, so that hooks run as soon as the gradient is there, as in PyTorch."""
+    soon: dict[Node, float] = {}
+    for node in _reached(roots):
+        for k, target in enumerate(node.next):
+            if target is not None and not target.next:
+                number = node.seq - 0.5 + 0.4 * k / len(node.next)
+                soon[target] = min(number, soon.get(target, number))
+    before = [(sink, sink.seq) for sink in soon]
+    for sink, number in soon.items():
+        sink.seq = number
+    return before
 
 
 def _seen(add: Add, total: Any, grad: Any, owned: bool) -> Any:
@@ -261,7 +279,7 @@ def _missing(node: Node, grads: Any) -> bool:
 
 
 def _arrive(
-    heap: list[tuple[int, Node]],
+    heap: list[tuple[float, Node]],
     pending: dict[Node, Any],
     owned: set[Any],
     add: Add,

@@ -8,7 +8,9 @@ Promises the engine that all a user can switch on a thread is `grad` and `modes`
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import Any
+
+from nbgrad.base.records import NamedTuple
 
 
 class Modes(NamedTuple):
@@ -51,13 +53,14 @@ class State(threading.local):
 class Shared:
     """`rare` counts what is on: the threads whose modes are not plain, and anomaly mode, which is one switch for all threads."""
 
-    __slots__ = ("_lock", "add", "anomaly", "check_nan", "hooked", "numbered", "rare", "run_node")
+    __slots__ = ("_lock", "add", "anomaly", "check_nan", "hooked", "late", "numbered", "rare", "run_node")
 
     def __init__(self) -> None:
         self.rare = 0
         self.anomaly = False
         self.check_nan = True
         self.hooked = False  # a tensor has had a hook, which may write to its gradient
+        self.late = False  # a sink with hooks has been in two graphs at a time
         self.numbered = False  # a user has set the number of a node
         self.run_node: Any = None  # what runs nodes and adds gradients while operators may be taken over
         self.add: Any = None
@@ -73,8 +76,9 @@ shared = Shared()
 
 
 def set_modes(modes: Modes) -> None:
-    shared.count((modes != PLAIN) - (state.modes != PLAIN))
-    state.modes = modes
+    rare = modes != PLAIN
+    shared.count(rare - (state.modes != PLAIN))
+    state.modes = modes if rare else PLAIN
 
 
 def without_hooks(modes: Modes) -> Modes:

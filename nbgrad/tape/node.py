@@ -62,7 +62,7 @@ class Node:
         "versions",
     )
     next: tuple[Node | None, ...]
-    seq: int
+    seq: float  # a whole one, but for the moment that a backward lets it run sooner
     rule: Any
     numbers: Iterable[int]
     saved: tuple[Any, ...] | None
@@ -128,7 +128,7 @@ class Node:
         return self.__dict__.setdefault("_metadata", {})
 
     def _sequence_nr(self) -> int:
-        return vars(self).get("_asked_nr", self.seq)
+        return vars(self).get("_asked_nr", int(self.seq))
 
     def _set_sequence_nr(self, number: int) -> None:
         """Let this node run before those with smaller numbers, as far as the graph allows it."""

@@ -15,6 +15,7 @@ from nbgrad.kernels.build import Kernel
 from nbgrad.utils import dlpack as dlpack
 
 if TYPE_CHECKING:
+    from nbgrad.ops.host.swap import swap_tensors as swap_tensors
     from nbgrad.utils import checkpoint as checkpoint
     from nbgrad.utils import data as data
     from nbgrad.utils import deterministic as deterministic
@@ -39,6 +40,10 @@ if not TYPE_CHECKING:  # for which all names are there
             "_device",
         ):
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "swap_tensors":
+            from nbgrad.ops.host import swap
+
+            return swap.swap_tensors
         if name == "_cxx_pytree":
             return importlib.import_module(f"{__name__}._pytree")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -79,6 +79,24 @@ WHOLE = [
         "s = s if s < 2.0 else 0.5 * s",
         "t = np.min(x[1:])",
     ),
+    *(
+        "y = y * a - 0.2 * x",
+        "y = 0.5 * (M @ y)",
+        "y = np.cos(y) + s",
+        "t = sum([v * s for v in y if v < t])",
+    ),
+    *(
+        "t = max(v * x[j] for j, v in enumerate(y))",
+        "s = np.sum(y[:, None] * x[None, :2])",
+        "y[[0, 2]] = x[:2]",
+    ),
+    *("t = np.max(M, axis=1)[2]", "s *= np.mean(M, axis=0)[1]", "s = inner(t)", "t = inner(s, w=y[2])"),
+    *("y[1:] = np.concatenate((x[:1], y[:2]))", "t = (s, a, y[0])[i0]", "s = np.sum(np.diag(M) * y)"),
+    *(
+        "t = h_norm([v * v for v in y])",
+        "s = s if k[0] in (1, 2) or t > 0.4 else t",
+        "t = outer(inner, y[1])",
+    ),
 ]
 
 
@@ -94,10 +112,23 @@ class Writer:
 
     def text(self) -> str:
         self.lines = ["def program(x, M, a, b, n, k):", "    y = np.empty(4)", "    for i in range(4):"]
-        self.lines += ["        y[i] = x[i] * a + M[i, 1]", "    s = 0.5", "    t = b"]
+        self.lines += ["        y[i] = x[i] * a + M[i, 1]", "    s = 0.5", "    t = b", "    i0 = n - 2"]
+        self.lines += ["    def inner(v, w=0.3):", "        return v * w + s * y[0]"]
+        self.lines += [
+            "    def outer(f, v):",
+            "        return f(v * t) - f(w=v, v=0.4)",
+            "    held = [a, x[1]]",
+        ]
         for _ in range(self.random.randint(3, 6)):
             self.statement(0)
-        ends = ["s + t", "s * y[1] + t", "t + np.sum(y)", "s - M[2, 3] * y[0]"]
+        ends = [
+            "s + t",
+            "s * y[1] + t",
+            "t + np.sum(y)",
+            "s - M[2, 3] * y[0]",
+            "s",
+            "t + held[-1] * len(held)",
+        ]
         self.out(f"return {self.random.choice(ends)}")
         return "\n".join([HELPERS, *self.lines, ""])
 
@@ -186,7 +217,9 @@ class Writer:
             self.depth += 1
             self.out(f"return {self.expression()}")
             self.depth -= 1
-        elif c < 0.95 and deep < 3:
+        elif c < 0.935 and deep < 3:
+            self.list_statement()
+        elif c < 0.96 and deep < 3:
             local = self.new("z")
             self.out(f"{local} = np.{r.choice(['zeros', 'empty'])}(4)")
             self.out("for q in range(4):")
@@ -196,6 +229,32 @@ class Writer:
             self.out(f"s = {local}[2] * {local}[{self.place()}]")
         else:
             self.out(f"t = {self.expression()}")
+
+    def list_statement(self) -> None:
+        r = self.random
+        which = r.choice(["push", "push", "push", "pop", "read", "all", "own"])
+        if which == "push":
+            self.out(f"held.append({self.expression(1)})")
+        elif which == "pop":
+            self.out("if len(held) > 1:")
+            self.depth += 1
+            self.out(f"s = held.pop() * {self.atom()}")
+            self.depth -= 1
+        elif which == "read":
+            self.out(f"t = held[-1] * {self.atom()} + held[0]")
+        elif which == "all":
+            self.out("for q in held:")
+            self.depth += 1
+            self.out(f"s += 0.1 * q * {self.atom()}")
+            self.depth -= 1
+        else:
+            local = self.new("l")
+            self.out(f"{local} = [{self.atom()}]")
+            self.out("for q in range(3):")
+            self.depth += 1
+            self.out(f"{local}.append({local}[q] * {self.atom()})")
+            self.depth -= 1
+            self.out(f"t = {local}[2] + sum({local})")
 
     def loop(self, deep: int) -> None:
         counter = self.new("i")
@@ -244,7 +303,7 @@ class Case:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.function, self.text = loaded(seed)
-        self.policy = POLICIES[seed % 3]
+        self.policy: Any = (*POLICIES, ("steps", 2), ("revolve", 2))[seed % 6]
         self.program = Differentiable(self.function, self.policy)
         draw = np.random.default_rng(seed)
         self.x, self.m = draw.normal(size=4), draw.normal(size=(4, 4))
@@ -261,6 +320,7 @@ class Case:
     def directions(self) -> tuple[Any, ...]:
         return self.dx.copy(), self.dm.copy(), self.da, self.db
 
+    @np.errstate(all="ignore")  # what grows too large is left out
     def check(self, compiled: bool = False, second: bool = False) -> str:
         """ok, or why it is left out; else an AssertionError."""
         try:

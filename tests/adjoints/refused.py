@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-table = np.arange(3.0)
+table, few = np.arange(300.0), np.arange(3.0)
 
 
 def recursion(a):
@@ -13,30 +13,35 @@ def recursion(a):
 
 def array_bound_anew(x, y, n):
     for _ in range(n):
-        x, y = y, x
+        z = x
+        z[0] = 1.0
+        x = y
     return x[0]
 
 
-def one_array_or_another(x, y, a):
+def one_array_or_another(x, m, a):
     if a > 0:
         z = x
     else:
-        z = y
+        z = m
     return z[0]
 
 
-def boolean_index(x):
-    return np.sum(x[x > 1.0])
+def boolean_index(m):
+    return np.sum(m[m > 1.0])
 
 
-def changed_at_indices(x, k):
-    x[k] += 1.0
-    return x[0]
+def either_that_is_written(x, y, a):
+    z = x if a > 1 else y
+    if a > 0:
+        z = y
+    z[0] = 1.0
+    return x[0] + y[0]
 
 
-def step_of_a_range(x, n):
+def step_of_a_range(x, a):
     s = 0.0
-    for i in range(0, 4, n):
+    for i in range(0, 4, a):
         s += x[i]
     return s
 
@@ -45,8 +50,11 @@ def step_of_a_slice(x, n):
     return np.sum(x[::n])
 
 
-def reshaped(x):
-    return np.sum(x.reshape(2, 2))
+def reshaped_and_written(x):
+    y = x.copy()
+    z = y.reshape(2, 2)
+    z[0, 0] = 1.0
+    return y[0]
 
 
 def guarded(a):
@@ -61,9 +69,26 @@ def dictionary(a):
     return d["a"]
 
 
-def growing_list(x):
-    found = [2.0 * v for v in x]
-    return found[0]
+def comprehension_not_reached(x, a):
+    return a if a > 1 else sum([2.0 * v for v in x])
+
+
+def list_of_arrays(x):
+    found = []
+    found.append(x)
+    return found[0][0]
+
+
+def list_that_is_doubled(x):
+    found = [x[0]]
+    found.append(x[1])
+    return (found * 2)[0]
+
+
+def popped_beside(x):
+    found = [x[0]]
+    found.append(x[1])
+    return found[-1] + found.pop()
 
 
 def complex_number(a):
@@ -74,48 +99,73 @@ def unset(a):
     return a * b  # noqa: F821
 
 
-def array_of_the_module(a):
+def large_array_of_the_module(a):
     return a * table[0]
 
 
-def inner_function(a):
+def array_of_the_module_that_is_written(a):
+    few[0] = a
+    return few[0]
+
+
+def array_that_a_loop_binds_first(x, n):
+    for _ in range(n):
+        y = x * 2.0
+    return y[0]
+
+
+def inner_function_that_sets(a):
     def twice(v):
+        nonlocal a
+        a = v
         return 2 * v
 
     return twice(a)
 
 
-def lambda_inside(a):
-    twice = lambda v: 2 * v  # noqa: E731
-    return twice(a)
+def inner_function_that_is_given_away(a):
+    def maker(v):
+        def inner():
+            return v
+
+        return inner
+
+    return maker(a)()
+
+
+def lambda_not_reached(a):
+    return a if a > 1 else (lambda v: 2 * v)(a)
 
 
 def unknown_function(a):
     return math.nextafter(a, 2.0)
 
 
-def starred(t):
-    return max(*t)
+def starred(a):
+    return max(**a)
 
 
-def tuple_by_a_counter(t, n):
+def arrays_by_a_counter(x, y, n):
     s = 0.0
     for i in range(n):
-        s += t[i]
+        s += (x, y)[i][0]
     return s
 
 
-def else_of_a_loop(x):
-    for v in x:
-        if v > 1:
-            break
-    else:
-        return 0.0
-    return 1.0
+def array_of_another_kind(x, n):
+    y = x.copy()
+    for _ in range(n):
+        y = y > 0.5
+    return y[0]
 
 
-def new_axis(x):
-    return np.sum(x[:, None])
+def walrus(a):
+    return (b := a) * b
+
+
+def new_axis_that_is_written(x):
+    x[:, None] = 1.0
+    return x[0]
 
 
 def float_index(x, a):
@@ -126,8 +176,8 @@ def too_many_indices(x):
     return x[0, 0]
 
 
-def sorted_values(x):
-    return np.sort(x)[0]
+def singular_values(m):
+    return np.linalg.svd(m)[1][0]
 
 
 def matrix_product_in_place(m):
@@ -140,3 +190,15 @@ def number_then_array(a, n):
     for _ in range(n):
         v = np.zeros(2)
     return v[0]
+
+
+def largest_of_rows(m, a):
+    return a * np.argmax(m)
+
+
+def sum_over_axes(m):
+    return m.sum(axis=(0, 1))
+
+
+def tuple_in_a_result(a):
+    return a, (a, a)

@@ -1,13 +1,13 @@
-"""GradBench's programs: the adjoint against the tangent and differences, under each policy; `evals.py` measures them."""
+"""GradBench's programs: the adjoint against the tangent and differences, under each policy; `asv_benchmarks/gradbench/` measures them."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
+from asv_benchmarks.gradbench.loops import EVALS, Eval, small
 from nbgrad import differentiable
 from nbgrad.adjoints.analyse import POLICIES
-from tests.adjoints.evals import EVALS, Eval, small
 
 ONCE = list({e.function.__name__: e for e in EVALS}.values())
 

@@ -64,6 +64,8 @@ def test_arguments() -> None:
         added([1.0], x, 2.0)
     with pytest.raises(TypeError, match="missing a required argument: 'a'"):
         added(x, x.copy())
+    with pytest.raises(ValueError, match=r"added\(\) has 3 parameters, and none is 3"):
+        added.grad(x, x.copy(), 2.0, argnums=3)
     with pytest.raises(ValueError, match=r"added\(\) has no parameter 'z'"):
         added.grad(x, x.copy(), 2.0, wrt="z")
     with pytest.raises(TypeError, match="gives 1 results and writes 1 arrays; 5 seeds were given"):

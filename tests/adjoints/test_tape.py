@@ -4,11 +4,14 @@ import gc
 import math
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nbgrad as T
+from nbgrad.autograd._plain import _Call
+from nbgrad.kernels import functions
 
 
 @T.differentiable
@@ -86,13 +89,22 @@ def test_versions() -> None:
 
 
 @pytest.mark.slow
-def test_transforms() -> None:
+def test_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
     x, a = (t.detach() for t in of())
     assert T.allclose(T.func.grad(waves)(x, a), T.func.grad(formula)(x, a))
     rows = T.stack([x, 2 * x])
     assert T.allclose(T.vmap(waves, (0, None))(rows, a), T.vmap(formula, (0, None))(rows, a))
     each = T.vmap(T.func.grad(waves), (0, None))(rows, a)
     assert T.allclose(each, T.vmap(T.func.grad(formula), (0, None))(rows, a))
+    calls, names = _Call.apply, list[Any]()
+
+    def counted(*args: Any) -> Any:
+        names.append(args[0].names)
+        return calls(*args)
+
+    monkeypatch.setattr(_Call, "apply", counted)
+    assert T.allclose(T.vmap(waves, (1, None))(rows.T.contiguous(), a), T.vmap(formula, (0, None))(rows, a))
+    assert [n[0] for n in names] == ["x", "count"]  # the call, and one loop
     value, moved = T.func.jvp(waves, (x, a), (T.ones_like(x), T.ones_like(a)))
     wanted = T.func.jvp(formula, (x, a), (T.ones_like(x), T.ones_like(a)))
     assert T.allclose(value, wanted[0]) and T.allclose(moved, wanted[1])
@@ -165,3 +177,21 @@ def test_refusals() -> None:
 
     with pytest.raises(RuntimeError, match="x is a tensor, and the function writes to it"):
         doubled(T.ones(3))
+
+
+@pytest.mark.fast
+def test_results_that_are_one_array_are_tensors_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "Compiled", lambda function, text, helpers: function)
+
+    @T.differentiable
+    def thrice(x):
+        y = x * x
+        return y, y, y[1:]
+
+    x = T.tensor([1.0, 2.0, 3.0], dtype=T.float64, requires_grad=True)
+    y, z, w = thrice(x)
+    y.mul_(2.0)
+    w.mul_(3.0)
+    assert z.tolist() == [1.0, 4.0, 9.0] and y.tolist() == [2.0, 8.0, 18.0] and w.tolist() == [12.0, 27.0]
+    (y.sum() + 3 * z.sum() + w.sum()).backward()
+    assert x.grad.tolist() == [10.0, 32.0, 48.0]

@@ -45,3 +45,36 @@ def test_positional_names_and_old_names_are_taken() -> None:
     x = T.tensor([[3, 1, 2]])
     assert T.sort(x, dim=1, descending=True, stable=True)[0].tolist() == [[3, 2, 1]]
     assert x.transpose(dim1=0, dim0=1).shape == T.transpose(input=x, dim0=0, dim1=1).shape == (3, 1)
+
+
+def test_what_is_missing_is_counted_in_pytorchs_words() -> None:
+    """One argument has the plural there, and several have not."""
+    x = T.ones(2, 2)
+    with pytest.raises(
+        TypeError, match=r'^gather\(\) missing 2 required positional argument: "dim", "index"$'
+    ):
+        T.gather(x)
+    with pytest.raises(TypeError, match=r'^gather\(\) missing 1 required positional arguments: "index"$'):
+        T.gather(x, 0)
+
+
+def test_what_is_given_by_name_has_no_position() -> None:
+    """A refusal says it as PyTorch does, which knows how an argument came."""
+    x = T.ones(2, 3)
+    for again in range(2):  # the first call is also the one that writes the function
+        with pytest.raises(TypeError, match=r"^softmax\(\): argument 'dim' must be int, not str$"):
+            T.softmax(x, dim="a")
+        with pytest.raises(
+            TypeError, match=r"^softmax\(\): argument 'dim' \(position 2\) must be int, not str$"
+        ):
+            T.softmax(x, "a")
+        with pytest.raises(TypeError, match=r"^bmm\(\): argument 'mat2' must be Tensor, not int$"):
+            T.bmm(x, mat2=3)
+        with pytest.raises(TypeError, match=r"got \(Tensor, dim=str\), but expected one of"):
+            T.sum(x, dim="a")
+        with pytest.raises(TypeError, match=r"got \(dim=str, \), but expected one of"):
+            x.sort(dim="a")
+        with pytest.raises(TypeError, match=r"got \(Tensor, Tensor, stride=str\), but expected one of"):
+            T.nn.functional.conv2d(x[None, None], x[None, None], stride="a")
+        with pytest.raises(TypeError, match=r"^cat\(\): argument 'dim' must be int, not str$"):
+            T.cat([x, x] * (again + 1), dim="a")

@@ -14,18 +14,23 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from nbgrad.kernels.cuda.emulated import ORDERS
+from nbgrad.kernels.cuda.prompt import Prompt
 from nbgrad.memory import backend
 from tests import derive
 from tests.cases import CASES, OpCase, Sample, samples
 from tests.compare import array, assert_same, leaves, outcome
+from tests.cuda.played import Solver
 from tests.support import T
 
 DEVICE = T.device("cuda", 0)
 NO_KERNEL = "no CUDA kernel in this release"
+# Times the rounding of a result: a cotangent less a share of the sum of all 150, which is 80 times as large.
+ROUNDED = {"log_softmax_long": 2.0}
 
 
 def on_device(t: Any) -> Any:
@@ -55,14 +60,14 @@ def computed(case: OpCase, sample: Any, backward: bool) -> list[Any]:
     return results
 
 
-def same(got: Any, want: Any, label: str) -> None:
+def same(got: Any, want: Any, label: str, tol: float = 1.0) -> None:
     assert (got is None) == (want is None), label
     if isinstance(want, T.Tensor):
         assert got.device == DEVICE, f"{label}: on {got.device}"
         lies = got.stride(), want.stride()
         assert not want.numel() or lies[0] == lies[1], f"{label}: lies as {lies[0]}, not {lies[1]}"
         got, want = got.detach().cpu(), want.detach()
-    assert_same(got, want, label)
+    assert_same(got, want, label, tol)
 
 
 def compare(case: OpCase, dtype: str, whole: bool, orders: Sequence[tuple[int, int]]) -> None:
@@ -83,14 +88,24 @@ def compare(case: OpCase, dtype: str, whole: bool, orders: Sequence[tuple[int, i
                 got = run()
             assert len(got) == len(want), sample.label
             for k, (g, w) in enumerate(zip(got, want)):
-                same(g, w, f"{sample.label}, result {k}")
+                same(g, w, f"{sample.label}, result {k}", ROUNDED.get(case.name, 1.0))
             if T.are_deterministic_algorithms_enabled():
                 bits.add(b"".join([array(t.detach()).tobytes() for t in got if isinstance(t, T.Tensor)]))
         T.use_deterministic_algorithms(False)
         assert len(bits) < 2, f"{sample.label}: the order of threads shows"
 
 
+def listed(file: str) -> list[str]:
+    return Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+
+
+SOLVED = frozenset(listed("no_solver.txt"))  # which a library of factors computes
+
+
 def usual(case: OpCase) -> str:
+    """What a library solves in float32 the CPU may solve in float64."""
+    if case.name in SOLVED:
+        return "float64"
     return "float32" if "float32" in case.dtypes else case.dtypes[0]
 
 
@@ -120,6 +135,9 @@ def main(*given: str) -> None:
     orders: Sequence[tuple[int, int]] = ORDERS
     if given[:1] == ("--order",):
         orders, given = [ORDERS[int(given[1])]], given[2:]
+    driver: Any = backend.of(DEVICE).driver
+    if isinstance(driver, Prompt):
+        driver.solver = Solver()
     whole = given[:1] == ("--whole",)
     for name in given[whole:] or CASES:
         case = CASES[name]
@@ -132,7 +150,9 @@ def main(*given: str) -> None:
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
             text = " ".join(str(error).split())[:200]
-            print(f"WRONG: {type(error).__name__}: {text} at {at.filename}:{at.lineno}")
+            print(f"WRONG: {type(error).__name__}: {text} at {at.filename}:{at.lineno}", flush=True)
+            if isinstance(error, T.AcceleratorError):
+                sys.exit(3)  # the device does nothing more for this process
         else:
             print("right", end=" ", flush=True)
             with suppress(TypeError, NotImplementedError):  # a dtype that the op refuses

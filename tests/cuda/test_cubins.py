@@ -17,12 +17,12 @@ from tests.cuda.texts import one_in
 pytestmark = pytest.mark.cuda
 
 CAPABILITIES: list[Capability] = [(9, 0), (7, 5), (8, 0), (12, 0)]
-# Of float32, what computes in float64: sums and products, scalars of rows and of pow, functions with loops, slopes of samples, angles
-# brought near 0.
+# Of float32, what computes in float64: sums and products, scalars of rows and of pow, functions with loops, samples of gamma and binomial
+# distributions and their slopes, angles brought near 0.
 FLOAT64 = re.compile(
     r"(mean|sum|nansum|prod|dot|norm\d|norm_p|cumsum|cumprod|logcumsumexp|recurrence|var|std|logsumexp|inner"
     r"|(batch|layer|rms)_norm|(log_)?softmax|nll|cross_entropy|pow|atan2"
-    r"|_dirichlet_grad|_standard_gamma_grad"
+    r"|random_(gamma|binomial)|_dirichlet_grad|_standard_gamma_grad"
     r"|special_\w*(polynomial|bessel|airy|zeta)|igammac?|polygamma|digamma|(mv)?lgamma"
     r"|sin|cos|tan|sinc)_\w+"
 )

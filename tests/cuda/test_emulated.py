@@ -4,11 +4,11 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from tests.cases import CASES
+from tests.cuda.on_device import listed
 
 # One of each family.
 FEW = [
@@ -34,13 +34,14 @@ def outcomes(*args: str, emulate: str = "1") -> dict[str, str]:
     return dict(line.split(" ", 1) for line in lines)
 
 
-def listed(file: str) -> list[str]:
-    return Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
-
-
 def test_programs() -> None:
-    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long", "mixed", "windows")]
+    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long", "mixed", "windows", "blas")]
     run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", *files)
+
+
+@pytest.mark.slow
+def test_factors_of_matrices() -> None:
+    run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", "tests/cuda/test_solver.py")
 
 
 def test_a_case_of_each_family() -> None:

@@ -28,9 +28,46 @@ raises(AssertionError, "Invalid device id", cuda.get_device_properties, 3)
 raises(ValueError, "Expected a cuda device, but got: cpu", cuda.set_device, "cpu")
 with cuda.device(0), cuda.device("cuda:0"), cuda.device_of(torch.ones(1).cuda()), torch.accelerator.device_index(0):
     assert torch.ones(2).cuda().get_device() == 0
+assert cuda.nvtx.range_push("a") == 0 and cuda.nvtx.range_push("b") == 1 and cuda.nvtx.range_pop() == 1
+with cuda.nvtx.range("step {}", 3):
+    cuda.nvtx.range_end(cuda.nvtx.range_start("c"))
+assert cuda.nvtx.range_pop() == 0 and cuda.nvtx.range_pop() == -1 and cuda.nvtx.mark("here") == 0
 cuda.set_sync_debug_mode("error")
 raises(RuntimeError, "called a synchronizing CUDA operation", torch.ones(1).cuda().item)
 assert cuda.get_sync_debug_mode() == 2
+""",
+    )
+
+
+def test_queues_by_their_common_names_and_old_types() -> None:
+    run(
+        "-c",
+        BEGIN
+        + RAISES
+        + """
+s, e = torch.Stream(), torch.Event("cuda", enable_timing=True)
+assert type(s) is cuda.Stream and type(e) is cuda.Event and isinstance(s, torch.Stream) and isinstance(e, torch.Event)
+assert s.device == torch.device("cuda", 0) and s.device_type == 1 and s.native_handle == s.cuda_stream and not s.is_capturing()
+assert torch.Stream(stream_id=s.stream_id, device_index=0, device_type=1) == s != torch.Stream("cpu")
+with s:
+    assert torch.accelerator.current_stream() == s
+    y = torch.ones(2, device="cuda") * 2
+assert not e.event_id
+s.record_event(e)
+assert e.event_id and s.record_event().query() in (True, False) and e.device == s.device
+torch.cuda.current_stream().wait_stream(s)
+assert y.tolist() == [2.0, 2.0]
+assert isinstance(y, cuda.FloatTensor) and not isinstance(y, torch.FloatTensor) and not isinstance(y, cuda.HalfTensor)
+assert y.type() == "torch.cuda.FloatTensor" and y.type(torch.FloatTensor).device.type == "cpu"
+assert torch.ones(2).type(cuda.HalfTensor).type() == "torch.cuda.HalfTensor" and y.type(cuda.FloatTensor) is y
+z = cuda.LongTensor([1, 2])
+assert z.device == y.device and z.tolist() == [1, 2] and cuda.FloatTensor(2, 3).shape == (2, 3) and cuda.FloatTensor(y).is_cuda
+raises(RuntimeError, "legacy constructor expects device type: cuda but device type: cpu was passed", cuda.FloatTensor, 2, device="cpu")
+raises(TypeError, "device=cuda", cuda.FloatTensor, torch.ones(2))
+import warnings
+warnings.simplefilter("ignore")
+torch.set_default_tensor_type(cuda.DoubleTensor)
+assert torch.zeros(1).type() == "torch.cuda.DoubleTensor"
 """,
     )
 

@@ -83,3 +83,41 @@ def test_recurrences_join_as_the_cpu_goes(shape: tuple[int, ...], size: float) -
         return [_recurrence(x, there, dim=0, reverse=reverse) for reverse in (False, True)]
 
     _same_in_all_orders("recurrence", run, T.randn(*shape, dtype=T.float64), exact=False)
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64])
+@pytest.mark.parametrize("length", [33, 4096, 4097, 8200])
+def test_rows_that_a_block_has_room_for_or_not(length: int, dtype: Any) -> None:
+    x, g = T.randn(3, length, dtype=dtype), T.randn(3, length, dtype=dtype)
+
+    def run(op: Callable[[Any], Any], x: Any) -> Any:
+        leaf = x.detach().requires_grad_()
+        y = op(leaf)
+        y.backward(g.to(x.device))
+        return y, leaf.grad
+
+    F = T.nn.functional
+    rows: dict[str, Callable[[Any], Any]] = {
+        "softmax": lambda x: x.softmax(1),
+        "log_softmax": lambda x: x.log_softmax(1),
+        "layer_norm": lambda x: F.layer_norm(x, (length,)),
+    }
+    for name, op in rows.items():
+        _same_in_all_orders(name, lambda x, op=op: run(op, x), x, exact=False)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("shape, dim", [((3, 700), 1), ((2, 5000), 1), ((300, 40), 0), ((2, 200, 33), 1)])
+def test_lanes_read_ahead(shape: tuple[int, ...], dim: int) -> None:
+    """So many elements that a lane has some chunks of them and a rest; of every second one as well."""
+    x = T.rand(*shape[:-1], shape[-1] * 2) + 0.5
+    x[..., 5] = float("nan")
+    for name, run in (
+        ("sum", lambda x: x.sum(dim)),
+        ("sum of float64", lambda x: x.double().sum(dim)),
+        ("sum of float16", lambda x: x.half().sum(dim)),
+        ("sum of int64", lambda x: x.nan_to_num().mul(9).long().sum(dim)),
+        ("any", lambda x: (x > 1.4).any(dim)),
+        ("softmax", lambda x: x.softmax(dim)),
+    ):
+        for part in (x[..., : shape[-1]], x[..., ::2]):
+            _same_in_all_orders(name, run, part, exact=False)

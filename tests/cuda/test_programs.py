@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from nbgrad.kernels.cpu.join import side_by_side
 from nbgrad.memory import backend
+from tests.compare import assert_same
 from tests.support import T
 
 pytestmark = pytest.mark.emulated
@@ -199,7 +201,7 @@ REFUSED: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (
         lambda x, c: T.linalg.svd(x),
         NotImplementedError,
-        r"linalg.svd: no CUDA kernel in this release; move its operand with .cpu\(\)",
+        r"linalg.svd: no CUDA kernel in this release; move its operand with .cpu\(\), or pip install 'nbgrad\[cusolver\]'",
     ),
     (lambda x, c: x[:, :2].inverse(), NotImplementedError, "linalg.inv: no CUDA kernel"),
 ]
@@ -328,6 +330,8 @@ def test_a_class_that_is_none_is_told_to_who_waits(classes: list[int]) -> None:
     found = T.nn.functional.one_hot(index, 3)
     with pytest.raises(RuntimeError, match="is out of bounds for dimension 1 with size 3"):
         found.cpu()
+    with pytest.raises(RuntimeError, match=r"Class values must be non-negative\."):
+        T.nn.functional.one_hot(-1 - index.clamp(0, 2))
 
 
 @pytest.mark.parametrize(
@@ -359,3 +363,23 @@ def test_only_the_hosts_memory_is_pinned() -> None:
 def test_a_capture_knows_three_modes() -> None:
     with pytest.raises(RuntimeError, match="Unknown capture error mode"), T.cuda.stream(T.cuda.Stream()):
         T.cuda.CUDAGraph().capture_begin(capture_error_mode="odd")
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.float16, T.int64, T.int16, T.uint8])
+def test_numbers_are_counted_there(dtype: Any) -> None:
+    calls: list[Callable[..., Any]] = [
+        partial(T.arange, 2, 90, 7),
+        partial(T.arange, 9, 0, -2),
+        partial(T.arange, 0),
+        *(partial(T.linspace, 17.7, 1.3, steps) for steps in (0, 1, 2, 3, 100)),
+        *(partial(T.logspace, 0.1, 1.9, steps) for steps in (0, 1, 2, 5)),
+    ]
+    if dtype.is_floating_point:
+        calls.append(partial(T.arange, 0.5, 9.7, 1.25))
+    driver: Any = backend.of(T.device("cuda", 0)).driver
+    for call in calls:
+        before = driver.uploads
+        got = call(dtype=dtype, device="cuda")
+        assert driver.uploads == before or call.args[-1] == 1
+        assert_same(got.cpu(), call(dtype=dtype), f"{call} of {dtype}")
+    assert T.arange(2**62, 2**62 + 3, device="cuda").tolist() == [2**62 + k for k in range(3)]

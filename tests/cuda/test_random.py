@@ -74,7 +74,7 @@ for call, words in (
     (lambda: torch.rand(2, generator=torch.Generator(), device="cuda"), "Expected a 'cuda' device type"),
     (lambda: torch.rand(2, generator=g), "Expected a 'cpu' device type"),
     (lambda: torch.zeros(2).uniform_(generator=g), "Expected a 'cpu' device type"),
-    (lambda: torch.poisson(torch.ones(2, device="cuda")), "poisson: no CUDA kernel"),
+    (lambda: torch.poisson(torch.tensor([2.0, -1.0], device="cuda")).tolist(), "invalid Poisson rate, expected rate to be non-neg"),
 ):
     try:
         call()
@@ -88,3 +88,64 @@ for call, words in (
 def test_numbers_are_those_of_pytorch() -> None:
     for emulate in "1", "deferred":
         assert run("-c", _PROGRAM, emulate=emulate) == ""
+
+
+_COUNTS = """
+import nbgrad as torch
+
+there, nan = {"device": "cuda"}, float("nan")
+torch.cuda.manual_seed(3)
+
+
+def moments(drawn, mean, variance):
+    x, n = drawn.double(), drawn.numel()
+    assert abs(float(x.mean()) - mean) < 5 * (variance / n) ** 0.5, (x.mean(), mean)
+    assert abs(float(x.var()) / variance - 1) < 0.1, (x.var(), variance)
+
+
+def full(*values, n=20000, **named):
+    return [torch.full((n,), v, **there, **named) for v in values]
+
+
+for rate in 0.5, 5.0, 30.0, 1000.0:
+    moments(torch.poisson(*full(rate)), rate, rate)
+for count, p in (5.0, 0.3), (5.0, 0.8), (100.0, 0.4), (1000.0, 0.97):
+    moments(torch.binomial(*full(count, p)), count * p, count * p * (1 - p))
+for alpha in 0.3, 1.0, 7.0, 500.0:
+    for dtype in torch.float32, torch.float64:
+        moments(torch._standard_gamma(*full(alpha, dtype=dtype)), alpha, alpha)
+shares = torch._sample_dirichlet(torch.tensor([1.0, 2.0, 7.0], **there).expand(20000, 3))
+assert torch.allclose(shares.sum(1), torch.ones(20000, **there))
+for k, a in enumerate((1, 2, 7)):
+    moments(shares[:, k], a / 10, a * (10 - a) / 1100)
+
+# each element has words of its own, each call others, and a seed brings them back
+torch.cuda.manual_seed(3)
+first, then = [torch._standard_gamma(*full(2.0, n=1000)) for _ in range(2)]
+assert torch.cuda.get_rng_state().view(torch.int64).tolist() == [3, 8]
+assert torch.cat([first, then, torch.rand(1000, **there)]).unique().numel() > 2990
+torch.cuda.manual_seed(3)
+assert torch.equal(first, torch._standard_gamma(*full(2.0, n=1000)))
+
+# what no number can be drawn for ends, too
+assert torch.binomial(torch.tensor([nan, 5.0, -1.0], **there), torch.tensor([0.5, nan, 0.5], **there)).isnan().tolist() == [1, 1, 0]
+assert torch.poisson(torch.tensor([float("inf")], **there)).isnan().all()
+a = torch.tensor([2.0, 3.0], **there, requires_grad=True)
+torch.distributions.Gamma(a, 1.0).rsample((3,)).sum().backward()
+assert a.grad.shape == (2,) and (a.grad > 0).all()
+assert torch.poisson(torch.ones(4, 2, **there).t().half()).dtype is torch.float16
+assert torch.poisson(torch.ones(3, 0, **there)).shape == (3, 0)
+assert torch._sample_dirichlet(torch.ones(2, 3, device="meta")).shape == (2, 3)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = torch.poisson(*full(100.0, n=8))
+graph.replay()
+before = y.tolist()
+graph.replay()
+assert before != y.tolist()
+"""
+
+
+def test_counts_are_drawn_on_the_device() -> None:
+    for emulate in "1", "deferred":
+        assert run("-c", _COUNTS, emulate=emulate) == ""

@@ -27,8 +27,6 @@ from tests.compare import leaves
 from tests.cuda import recorded
 from tests.support import T
 
-# What counts along, and so is for one thread; what only the host's texts import.
-COUNTS = {"bounds", "count_b1", "nonzero_b1", "turned_f4", "turned_f8"}
 # Only for the CPU: products in registers, BLAS, and places of grids that are worked out side by side (a device has one a thread).
 HOST = ("nbgrad.kernels.cpu.tile", "nbgrad.kernels.cpu.blas", "for nth in range(many)")
 DTYPES = {
@@ -43,6 +41,9 @@ DTYPES = {
     },
     **{"i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64},
 }
+# What counts along, and so is for one thread; what only the host's texts import.
+COUNTS = {"bounds", "count_b1", "nonzero_b1", "turned_f4", "turned_f8"}
+COUNTS |= {f"{name}_{code}" for name in ("most", "same") for code in DTYPES}
 
 
 class Text(NamedTuple):
@@ -77,6 +78,12 @@ def of_host(text: Text) -> bool:
 def alone(text: Text, launch: Launch | None) -> bool:
     """Whether all items are for one thread."""
     return text.name in COUNTS or (launch is not None and launch.alone)
+
+
+def backwards(text: Text, launch: Launch) -> bool:
+    """Whether it walks to before where it points, of which nothing is recorded: a step of its geometry is negative."""
+    steps = text.name.endswith(("_rows", "_general")) and text.params[2:3] == ("*i8",)
+    return steps and bool((launch.args[0].view(np.int64) < 0).any())
 
 
 def given(text: Text, launch: Launch) -> list[Any]:

@@ -102,6 +102,7 @@ HOST = (
     "allclose",
     "equal",
     "bincount",
+    "histogramdd",
     "nonzero",
     "unique",  # refused, as in PyTorch
     "cov_weights",
@@ -252,3 +253,16 @@ def test_backward_adds_up_tangents() -> None:
             value, moved = fw.unpack_dual(w.grad)
             assert value.tolist() == [2.0 * count] * 3
             assert moved.tolist() == [2.0 * count, 4.0 * count, 6.0 * count]
+
+
+def test_a_write_to_a_view_makes_a_shared_tangent_each_examples_own() -> None:
+    """What the dual tensor had elsewhere stays, also where all examples had it in common (PyTorch refuses that write)."""
+
+    def half(x: Any, y: Any) -> Any:
+        x[::2].copy_(y)
+        return x
+
+    x, xt = T.arange(4.0), T.arange(4.0) * 10
+    y, yt = T.ones(3, 2), T.arange(6.0).reshape(3, 2)
+    moved = T.vmap(lambda x, y, yt: func.jvp(half, (x, y), (xt, yt))[1])(x.repeat(3, 1), y, yt)
+    assert moved.tolist() == [[0.0, 10.0, 1.0, 30.0], [2.0, 10.0, 3.0, 30.0], [4.0, 10.0, 5.0, 30.0]]

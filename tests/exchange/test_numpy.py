@@ -301,7 +301,6 @@ def test_dlpack_of_a_read_only_array_and_copies() -> None:
 def test_conversions_and_refusals_match_torch(torch: ModuleType, action: str) -> None:
     read_only = np.ones(2)
     read_only.setflags(write=False)
-    got, want = (
-        outcome(lambda m=m: eval(action, {"T": m, "np": np, "READ_ONLY": read_only})) for m in (T, torch)
-    )
+    names = {"np": np, "READ_ONLY": read_only}
+    got, want = (outcome(lambda m=m: eval(action, {"T": m, **names})) for m in (T, torch))
     assert got == want

@@ -11,6 +11,7 @@ import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from types import ModuleType
 from typing import Any
 
@@ -359,7 +360,7 @@ def test_a_file_by_hand() -> None:
 PICKLES: dict[str, tuple[bytes, str]] = {
     "os.system": (
         glob("os system") + tuple_of(text("touch /nonsense")) + b"R",
-        "Unsupported global: GLOBAL os.system",
+        "GLOBAL os.system whose module os is blocked",
     ),
     "eval": (glob("builtins eval") + tuple_of(text("1")) + b"R", "GLOBAL eval was"),
     "python 2's eval": (glob("__builtin__ eval") + tuple_of(text("1")) + b"R", "GLOBAL eval was"),
@@ -435,11 +436,16 @@ def test_broken_archives(tmp_path: Path) -> None:
     T.save({"a": T.arange(100)}, good)
     data = good.getvalue()
     path = tmp_path / "a.pt"
-    for wrong in (b"", b"nonsense", data[: len(data) // 2], data[:-1], pickle.dumps({"a": 1})):
+    for wrong in (b"", b"nonsense", data[: len(data) // 2], data[:-1]):
         path.write_bytes(wrong)
         torn = RuntimeError if wrong.startswith(b"PK") else pickle.UnpicklingError if wrong else EOFError
         with pytest.raises(torn, match=r"load: .*a\.pt is no whole zip archive"):
             T.load(path)
+    path.write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(
+        RuntimeError, match=r"load: .*a\.pt cannot be read: Invalid magic number; corrupt file\?"
+    ):
+        T.load(path)
     at = data.index(np.arange(100).tobytes()) + 8
     path.write_bytes(data[:at] + b"\xff" + data[at + 1 :])
     with pytest.raises(RuntimeError, match="Bad CRC-32"):
@@ -456,8 +462,129 @@ def test_odd_archives() -> None:
     with pytest.raises(RuntimeError, match=r"no data\.pkl"):
         T.load(empty)
     other = "big" if sys.byteorder == "little" else "little"
-    with pytest.raises(RuntimeError, match="another byte order"):
-        T.load(archive(b"\x80\x02N.", {"byteorder": other.encode()}))
+    assert T.load(archive(b"\x80\x02N.", {"byteorder": other.encode()})) is None
+    with pytest.raises(UnpicklingError, match="Unknown endianness type: middle"):
+        T.load(archive(b"\x80\x02N.", {"byteorder": b"middle"}))
+
+
+def rewritten(data: bytes, change: Callable[[str, bytes], bytes | None]) -> io.BytesIO:
+    """An archive whose entries are changed, or left out where that gives None."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(made, "w") as new:
+        for name in old.namelist():
+            if (entry := change(name.partition("/")[2], old.read(name))) is not None:
+                new.writestr(name, entry)
+    made.seek(0)
+    return made
+
+
+def test_another_order_of_bytes() -> None:
+    """Files of machines whose greatest byte comes first, and files that do not tell."""
+    file, x = io.BytesIO(), T.arange(3, dtype=T.int32)
+    T.save([x, T.tensor([True, False])], file)
+    swapped = x.numpy().byteswap().tobytes()
+    changed = {"byteorder": b"big" if sys.byteorder == "little" else b"little", "data/0": swapped}
+    x_, b_ = T.load(rewritten(file.getvalue(), lambda name, data: changed.get(name, data)))
+    assert (x_.tolist(), b_.tolist()) == ([0, 1, 2], [True, False])
+    changed["byteorder"] = None
+    silent = rewritten(file.getvalue(), lambda name, data: changed.get(name, data))
+    kinds = T.serialization.LoadEndianness
+    try:
+        for kind, first in ((None, 0), (kinds.LITTLE, 0), (kinds.BIG, 1)):
+            T.serialization.set_default_load_endianness(kind)
+            silent.seek(0)
+            assert (T.load(silent)[0].tolist() == [0, 1, 2]) is bool(first), kind
+    finally:
+        T.serialization.set_default_load_endianness(None)
+    with pytest.raises(TypeError, match="Invalid argument type in function set_default_load_endianness"):
+        T.serialization.set_default_load_endianness("big")
+
+
+def test_the_older_form() -> None:
+    """Several in one file, among other things; nothing is run but what is trusted, and what is cut is refused."""
+    base, file = T.arange(12.0).reshape(3, 4), io.BytesIO()
+    held = {
+        "x": base,
+        "part": base[1:, 2],
+        "b": T.tensor([True, False]),
+        "none": T.zeros(0, 3),
+        "half": T.ones(2).bfloat16(),
+    }
+    pickle.dump("before", file)
+    T.save(held, file, _use_new_zipfile_serialization=False)
+    end = file.tell()
+    T.save(T.nn.Linear(2, 1), file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    assert pickle.load(file) == "before"
+    start = file.tell()
+    got = T.load(file)
+    assert {k: v.tolist() for k, v in got.items()} == {k: v.tolist() for k, v in held.items()}
+    got["x"][1, 2] = 100
+    assert got["part"].tolist() == [100, 10] and file.tell() == end
+    with pytest.raises(
+        UnpicklingError, match=r"Unsupported global: GLOBAL torch\.nn\.modules\.linear\.Linear"
+    ):
+        T.load(file)
+    file.seek(end)
+    assert T.load(file, weights_only=False)(T.ones(1, 2)).shape == (1, 1)
+    whole = file.getvalue()[start:end]
+    for cut in range(1, len(whole) - 1, 7):
+        with pytest.raises((UnpicklingError, RuntimeError)):
+            T.load(io.BytesIO(whole[:cut]))
+
+
+@pytest.mark.oracle
+def test_the_older_form_crosses(torch: ModuleType) -> None:
+    for writer, reader in ((torch, T), (T, torch)):
+        for weights_only in (True, False):
+            file = io.BytesIO()
+            for _ in range(2):
+                writer.save(things(writer), file, _use_new_zipfile_serialization=False)
+            file.seek(0)
+            for _ in range(2):
+                assert plain(reader.load(file, weights_only=weights_only)) == plain(things(reader))
+
+
+def test_files_of_python_2_and_parts_of_storages() -> None:
+    """What PyTorch wrote before 0.4: names in text of no encoding, and storages that are parts of others."""
+    pid = b"(U\x07storagectorch\nFloatStorage\nU\x011U\x03cpuK\x03(U\x012K\x01K\x02ttQ"
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + pid + b"K\x00(K\x02t(K\x01t\x89NtR"
+    told = [pickle.dumps(t, 2) for t in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
+    memory = (3).to_bytes(8, "little") + np.array([5, 6, 7], "<f4").tobytes()
+    whole = b"".join([*told, b"\x80\x02]" + tensor + b"aU\x02\xc3\xa9a.", pickle.dumps(["1"], 2), memory])
+    for encoding, text in (("utf-8", "é"), ("latin1", "Ã©"), ("bytes", b"\xc3\xa9")):
+        x, read = T.load(io.BytesIO(whole), encoding=encoding)
+        assert (x.tolist(), read) == ([6, 7], text)
+    with pytest.raises(UnpicklingError, match="is no storage"):
+        T.load(io.BytesIO(whole.replace(b"K\x01K\x02tt", b"K\x02K\x02tt")))
+
+
+def test_memory_that_is_mapped(tmp_path: Path) -> None:
+    """What is written to it stays in the process."""
+    path, x = tmp_path / "a.pt", T.arange(6.0).reshape(2, 3)
+    T.save({"x": x, "row": x[1], "byte": T.ones(3, dtype=T.uint8)}, path)
+    got = T.load(path, mmap=True)
+    got["x"][1, 0] = 7
+    assert got["row"].tolist() == [7, 4, 5] and got["byte"].tolist() == [1, 1, 1]
+    assert T.load(path)["x"].tolist() == x.tolist()
+    T.save(x, path, _use_new_zipfile_serialization=False)
+    with pytest.raises(RuntimeError, match="mmap can only be used with files saved with"):
+        T.load(path, mmap=True)
+
+
+def test_the_environment_decides_what_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.BytesIO()
+    T.save(T.nn.Linear(2, 1), file)
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    file.seek(0)
+    assert isinstance(T.load(file), T.nn.Linear)
+    with pytest.raises(UnpicklingError):
+        T.load(file, weights_only=True)
+    monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(UnpicklingError):
+        T.load(file, weights_only=False)
+    assert T.serialization.get_unsafe_globals_in_checkpoint(file)[0] == "torch.nn.modules.linear.Linear"
 
 
 def test_every_cut_and_flip_is_refused_or_read() -> None:
@@ -606,3 +733,41 @@ def test_lazy_names(name: str) -> None:
     assert LOADERS[name]() is getattr(T, name)
     with pytest.raises(AttributeError, match="module 'nbgrad' has no attribute 'nonsense'"):
         T.nonsense  # noqa: B018
+
+
+class _Marked(T.Tensor):
+    """A user's own, with a slot."""
+
+    __slots__ = ("mark",)
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_what_a_user_put_on_tensors(weights_only: bool) -> None:
+    x = T.ones(2)
+    x.note, x.other = "a", T.zeros(1)  # type: ignore[attr-defined]
+    p = T.nn.Parameter(T.ones(2))
+    p.note = {"b": 1}  # type: ignore[attr-defined]
+    y = T.arange(3.0).as_subclass(_Marked)
+    y.mark, y.note = 5, "c"  # type: ignore[attr-defined]
+    file = io.BytesIO()
+    T.save([x, p, y], file)
+    file.seek(0)
+    with T.serialization.safe_globals([_Marked]):
+        a, b, c = T.load(file, weights_only=weights_only)
+    assert (a.note, a.other.item(), b.note, type(b)) == ("a", 0, {"b": 1}, T.nn.Parameter)
+    assert (type(c), c.mark, c.note, c.tolist()) == (_Marked, 5, "c", [0, 1, 2])
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="_Marked"):
+        T.load(file)
+
+
+@pytest.mark.parametrize("place", ["_buf", "_spec", "shape", "mark2"])
+def test_a_file_cannot_write_to_what_a_tensor_is(place: str) -> None:
+    y = T.arange(3.0).as_subclass(_Marked)
+    y.mark = 1
+    file = io.BytesIO()
+    T.save(y, file)
+    told = len(place.encode()).to_bytes(4, "little") + place.encode()
+    changed = rewritten(file.getvalue(), lambda _, data: data.replace(b"\x04\x00\x00\x00mark", told))
+    with T.serialization.safe_globals([_Marked]), pytest.raises(pickle.UnpicklingError, match="slot"):
+        T.load(changed)

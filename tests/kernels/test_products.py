@@ -30,7 +30,7 @@ SIZES = [
     (25, 8, 64),
     (8, 31, 769),
 ]
-LARGE = [(193, 40, 30), (64, 300, 1000), (201, 65, 400)]
+LARGE = [(1, 230, 800), (1, 600, 2000), (193, 40, 30), (64, 300, 1000), (201, 65, 400)]
 LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "rows": lambda a: a.copy(),
     "columns": lambda a: np.ascontiguousarray(a.T).T,
@@ -105,7 +105,7 @@ def test_what_is_copied_gives_the_same_bits(code: str, monkeypatch: pytest.Monke
     m, n, k = 201, 70, 500
     x, y = drawn((m, k), code), drawn((k, n), code)
     want = multiplied(x, y, WIDTHS[0]).tobytes()
-    for name in ("_LARGE_X", "_OFTEN_X", "_LARGE_Y", "_OFTEN_Y"):
+    for name in ("_LARGE_X", "_OFTEN_X", "_LARGE_Y", "_LARGE_Y_WIDE", "_OFTEN_Y"):
         monkeypatch.setattr(products, name, 0)
     for first in ("rows", "columns", "strewn"):
         for second in ("rows", "columns"):
@@ -188,6 +188,48 @@ def test_threads_and_other_rows_change_no_bit() -> None:
     assert found[0] == found[1] == found[2]
     assert (x[:5] @ w.t()).numpy().tobytes() == (x @ w.t())[:5].numpy().tobytes()
     assert (many[2] @ many[2].t()).numpy().tobytes() == (many @ many.mT)[2].numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.int64])
+@pytest.mark.parametrize("sizes", [(1, 64, 20001), (10, 7, 25003), (4, 33, 7072), (3, 1, 30011)])
+def test_parts_of_a_long_sum_that_threads_share_have_the_bits_of_one_walk(
+    sizes: tuple[int, int, int], dtype: T.dtype
+) -> None:
+    m, n, k = sizes
+    code = {T.float32: "f4", T.float64: "f8", T.int64: "i8"}[dtype]
+    x, y = drawn((m, k), code), drawn((k, n), code)
+    rows = n == 1
+    found = products.dots(code, matrix(x), 1, (0, 0)) if rows else products.tiles(code, matrix(x), matrix(y))
+    assert (found.joined is not None and found.n >= 8) or (rows and code == "i8")
+    many = drawn((100, n), code) if rows else drawn((k, 300), code)
+    before = T.get_num_threads()
+    whole = T.from_numpy(np.vstack([x, drawn((100, k), code)]) if rows else x)
+    want = (whole @ T.from_numpy(y if rows else np.hstack([y, many])))[:m, :n].contiguous()
+    try:
+        for threads in (1, 2, 3):
+            T.set_num_threads(threads)
+            for name in ("rows", "inside") if rows else LAYOUTS:
+                a, b = T.from_numpy(LAYOUTS[name](x)), T.from_numpy(LAYOUTS["inside"](y))
+                one = a @ b
+                assert one.numpy().tobytes() == want.numpy().tobytes()
+                pair = a.expand(2, m, k) @ b.expand(2, k, n)
+                assert pair.numpy().tobytes() == T.stack([want, want]).numpy().tobytes()
+                added = T.from_numpy(drawn((1, n), code))
+                assert T.addmm(added, a, b).numpy().tobytes() == (want + added).numpy().tobytes()
+    finally:
+        T.set_num_threads(before)
+
+
+def test_un_jitted_parts_are_added_up_in_their_order() -> None:
+    source, _ = texts.added_up("f4")
+    body: Any = build.load_source("body", source.replace("@NAME@", "body"), "<test>")
+    parts, out = drawn((2 * 7, 5), "f4").reshape(2, 7, 5), np.zeros(10, "f4")
+    body(0, 3, parts.reshape(-1), out, np.array([7, 5]))
+    body(3, 10, parts.reshape(-1), out, np.array([7, 5]))
+    want = parts[:, 0]
+    for k in range(1, 7):
+        want = want + parts[:, k]
+    assert out.tobytes() == want.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [T.float32, T.float64, T.int64, T.int32])

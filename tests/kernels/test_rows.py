@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nbgrad as T
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import exp
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import rows
 from nbgrad.kernels.cpu.rows import Program, Step
+from nbgrad.ops.rows import softmax
 
 X, TOP = var("x"), var("top")
 # Each element over the sum of powers of its row, which is kept; and what stands at a chosen place.
@@ -93,3 +95,19 @@ def test_a_row_of_several_runs_and_sums_over_rows() -> None:
     assert out.tolist() == (2 * x).ravel().tolist()
     flat = x.reshape(6, 4) ** 2
     assert sums.reshape(2, 4).tolist() == [flat[:4].sum(0).tolist(), flat[4:].sum(0).tolist()]
+
+
+@pytest.mark.parametrize("n", [4, 5, 8])
+def test_a_sum_does_not_depend_on_where_its_row_is_written(n: int) -> None:
+    """LLVM took memory right behind what is read for the same, and added up one by one then."""
+    T.manual_seed(n)
+    x, memory = T.randn(3, n), T.zeros(200)
+    walk = softmax._along((3, n), 1)
+    launch, address, meta, *_ = softmax._launch(softmax._SOFTMAX, walk, x._spec)
+    read, told = memory[80 : 80 + 3 * n], set()
+    read.copy_(x.flatten())
+    for at in [*range(80 - 3 * n), *range(80 + 3 * n, 200 - 3 * n)]:
+        written = memory[at : at + 3 * n]
+        launch(address, walk.items, meta, written._buf, read._buf)
+        told.add(written.numpy().tobytes())
+    assert walk.loop == "runs" and len(told) == 1

@@ -134,3 +134,33 @@ def test_layers(torch: ModuleType) -> None:
 
     for seed in range(128):
         assert_same(found(T, seed), found(torch, seed), f"layer {seed}", 20.0)
+
+
+@pytest.mark.filterwarnings("ignore")  # of nested tensors, which PyTorch makes
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_what_padding_hides_is_zero_where_an_encoder_infers(
+    torch: ModuleType, aligned: bool, norm: bool
+) -> None:
+    padding = np.array([[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 1, 1]], bool)
+    padding = padding if aligned else padding[:, ::-1].copy()
+    x = np.random.default_rng(0).normal(size=(3, 4, 8)).astype("float32")
+    found = []
+    for lib in (torch, T):
+        lib.manual_seed(0)
+        nn = lib.nn
+        layer = nn.TransformerEncoderLayer(8, 2, 16, 0.1, batch_first=True)
+        encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8) if norm else None).eval()
+        src, hidden = lib.tensor(x), lib.tensor(padding)
+        apart = lib.zeros(3, 4).masked_fill(hidden, -math.inf)
+        with lib.no_grad():
+            results = [encoder(src, src_key_padding_mask=mask) for mask in (hidden, apart)]
+            results.append(encoder(src, mask=lib.zeros(4, 4), src_key_padding_mask=apart))
+            lib.backends.mha.set_fastpath_enabled(False)
+            results.append(encoder(src, src_key_padding_mask=hidden))
+            lib.backends.mha.set_fastpath_enabled(True)
+        results.append(encoder(src, src_key_padding_mask=hidden).detach())
+        found.append(np.stack([np.asarray(r) for r in results]))
+    want, got = found
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    assert norm or (got[0][padding] == 0).all() == aligned

@@ -4,7 +4,8 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable
-from types import ModuleType
+from inspect import signature
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,28 @@ def test_gradient_is_the_slope(name: str) -> None:
             moved = [a + sign * 1e-6 * v if j == k else a for j, a in enumerate(arrays)]
             ends.append(array(fn(F, tensors(T, moved))).sum())
         np.testing.assert_allclose((array(grad) * v).sum(), (ends[0] - ends[1]) / 2e-6, rtol=2e-5, atol=1e-7)
+
+
+OLDER = [
+    n for n, f in vars(F).items() if isinstance(f, FunctionType) and "size_average" in signature(f).parameters
+]
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_older_words_are_taken(name: str) -> None:
+    """By name, at each call: what stands before a function must not look at less than the function takes."""
+    x, lists = T.rand(2, 3) / 2, T.tensor([[0, -1, -1], [1, 2, -1]])
+    given: dict[str, tuple[Any, ...]] = {
+        "cosine_embedding_loss": (x, x, T.tensor([1, -1])),
+        **dict.fromkeys(("cross_entropy", "nll_loss", "multi_margin_loss"), (x, T.tensor([0, 2]))),
+        "margin_ranking_loss": (x, x, x),
+        "multilabel_margin_loss": (x, lists),
+        "triplet_margin_loss": (x, x, x),
+    }
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="size_average and reduce args will be deprecated"):
+            total = getattr(F, name)(*given.get(name, (x, x)), size_average=False)
+        assert T.equal(total, getattr(F, name)(*given.get(name, (x, x)), reduction="sum"))
 
 
 REFUSED: dict[str, Loss] = {

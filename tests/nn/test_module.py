@@ -71,11 +71,17 @@ def printed(t: ModuleType) -> Any:
         def extra_repr(self) -> str:
             return "a=1\nb=2"
 
+    class Drawn(n.Module):  # type: ignore[name-defined,misc]
+        def extra_repr(self) -> str:  # asked once: what is drawn later depends on it
+            return f"first={t.rand(1).item() > 0.5}"
+
+    t.manual_seed(0)
+    drawn = [repr(n.Sequential(Drawn(), Drawn())), t.rand(2).tolist()]
     shown = [m, n.Module(), Two(), n.Sequential(), n.ModuleList([n.ReLU() for _ in range(3)] + [Two()])]
     shown += [n.ModuleDict({"a": n.ReLU()}), n.ModuleList(), n.ModuleDict()]
     shown += [n.ParameterList([n.Parameter(t.ones(2, 3)), 3, t.ones(1)])]
     shown += [n.ParameterDict({"a": n.Parameter(t.ones(2)), "b": "text"})]
-    return [repr(x) for x in shown]
+    return [*drawn, *(repr(x) for x in shown)]
 
 
 @scene

@@ -180,7 +180,8 @@ def run(t: ModuleType, name: str) -> list[Any]:
         inputs[0].grad = None
         out = m(*inputs)
         if out.requires_grad and name != "Identity":
-            (out * out).sum().backward()
+            ramp = t.arange(out.numel()).reshape(out.shape) / out.numel() + 1
+            (out * out * ramp).sum().backward()  # squares alone are nearly the same for whatever a norm gives
         found += [out, inputs[0].grad, [p.grad for p in m.parameters()], [b.clone() for b in m.buffers()]]
     return found
 

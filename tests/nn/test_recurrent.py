@@ -21,7 +21,13 @@ KINDS = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 def operands(
-    kind: str, rows: int, batch: int, hidden: int, projected: int = 0, dtype: Any = T.float64
+    kind: str,
+    rows: int,
+    batch: int,
+    hidden: int,
+    projected: int = 0,
+    features: int = 5,
+    dtype: Any = T.float64,
 ) -> list[Any]:
     rng = np.random.default_rng(hidden)
     gates, state = KINDS[kind] * hidden, projected or hidden
@@ -29,8 +35,8 @@ def operands(
     def leaf(*shape: int) -> Any:
         return T.tensor(0.4 * rng.normal(size=shape)).to(dtype).requires_grad_()
 
-    made = [leaf(rows, 5), leaf(batch, state), leaf(batch, hidden) if kind == "lstm" else None]
-    made += [leaf(gates, 5), leaf(gates, state), leaf(gates), leaf(gates)]
+    made = [leaf(rows, features), leaf(batch, state), leaf(batch, hidden) if kind == "lstm" else None]
+    made += [leaf(gates, features), leaf(gates, state), leaf(gates), leaf(gates)]
     return [*made, leaf(state, hidden) if projected else None]
 
 
@@ -38,14 +44,17 @@ def starts(sizes: list[int]) -> tuple[int, ...]:
     return tuple(np.cumsum([0, *sizes]).tolist())
 
 
-# How many sequences have an element at each step; hidden units, some filling no vector, some more than one tile.
+# How many sequences have an element at each step; hidden units, some filling no vector, some more than one tile; those of a projected
+# state; inputs, of which some fill panels, so that they are multiplied with the states.
 WAYS = {
-    "one": ([1], 1, 0),
-    "three steps": ([3, 3, 3], 7, 0),
-    "more rows than a piece": ([19, 19], 16, 0),
-    "two tiles": ([5, 5], 35, 0),
-    "ends": ([9, 4, 4, 1], 17, 0),
-    "projected": ([3, 2], 20, 18),
+    "one": ([1], 1, 0, 5),
+    "three steps": ([3, 3, 3], 7, 0, 5),
+    "more rows than a piece": ([19, 19], 16, 0, 5),
+    "two tiles": ([5, 5], 35, 0, 5),
+    "ends": ([9, 4, 4, 1], 17, 0, 5),
+    "projected": ([3, 2], 20, 18, 5),
+    "inputs with states": ([17, 17, 9, 1], 31, 0, 30),
+    "projected with inputs": ([17, 9], 32, 18, 15),
 }
 
 
@@ -53,10 +62,10 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kernels_are_the_steps(kind: str, way: str, reverse: bool) -> None:
-    sizes, hidden, projected = WAYS[way]
-    if projected and kind != "lstm":
+    sizes, *widths = WAYS[way]
+    if widths[1] and kind != "lstm":
         return
-    tensors = operands(kind, sum(sizes), sizes[0], hidden, projected)
+    tensors = operands(kind, sum(sizes), sizes[0], *widths)
     wrt = [t for t in tensors if t is not None]
 
     def found(run: Any) -> list[Any]:
@@ -67,9 +76,10 @@ def test_kernels_are_the_steps(kind: str, way: str, reverse: bool) -> None:
     assert_same(found(recurrent.layer), found(recurrent.steps), f"{kind}, {way}", 10.0)
 
 
+@pytest.mark.parametrize("sizes", [(40, 0, 5), (32, 0, 62)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_number_of_threads_gives_the_same_bits(kind: str) -> None:
-    tensors = operands(kind, 40 * 33, 33, 40, dtype=T.float32)
+def test_any_number_of_threads_gives_the_same_bits(kind: str, sizes: tuple[int, ...]) -> None:
+    tensors = operands(kind, 40 * 33, 33, *sizes, dtype=T.float32)
     before, found = T.get_num_threads(), []
     try:
         for threads in (1, 2, 3):
@@ -84,12 +94,14 @@ def test_any_number_of_threads_gives_the_same_bits(kind: str) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(("bits", "hidden"), [(None, 11), (256, 13)])
-def test_other_vectors(bits: int | None, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("bits", "hidden", "features"), [(None, 11, 5), (256, 13, 5), (None, 15, 16), (256, 15, 16)]
+)
+def test_other_vectors(bits: int | None, hidden: int, features: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of machines that have narrower ones, or that are not known; no other test has kernels of these sizes."""
     monkeypatch.setattr(processor, "vector_bits", lambda: bits)
     for kind in KINDS:
-        tensors = operands(kind, 27, 9, hidden)
+        tensors = operands(kind, 27, 9, hidden, 0, features)
         got, want = (f(tensors, kind, starts([9] * 3), False)[:2] for f in (recurrent.layer, recurrent.steps))
         assert_same(got, want, kind, 10.0)
         wrt = [t for t in tensors if t is not None]
@@ -97,13 +109,13 @@ def test_other_vectors(bits: int | None, hidden: int, monkeypatch: pytest.Monkey
         assert_same(*by, kind, 10.0)
 
 
-@pytest.mark.parametrize("way", ["ends", "projected"])
+@pytest.mark.parametrize("way", ["ends", "projected", "inputs with states"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_gradients_nothing_is_kept(kind: str, way: str) -> None:
-    sizes, hidden, projected = WAYS[way]
-    if projected and kind != "lstm":
+    sizes, *widths = WAYS[way]
+    if widths[1] and kind != "lstm":
         return
-    tensors = operands(kind, sum(sizes), sizes[0], hidden, projected)
+    tensors = operands(kind, sum(sizes), sizes[0], *widths)
     how = {"kind": kind, "starts": starts(sizes), "reverse": False, "shape": ()}
     with T.no_grad():
         got = recurrent.layer(tensors, kind, starts(sizes), False)
@@ -205,3 +217,8 @@ def test_packed_sequences_change_dtype_and_keep_their_order() -> None:
     packed = rnn.pack_padded_sequence(x, [3, 1], batch_first=True)
     packed.data.sum().backward()
     assert x.grad.tolist() == [[1, 1, 1], [1, 0, 0]] and "PackPaddedSequence" in packed.data.grad_fn.name()
+
+
+def test_nodes_are_named_as_pytorch_names_them() -> None:
+    for options, name in (({}, "MkldnnRnnLayerBackward0"), ({"proj_size": 2}, "StackBackward0")):
+        assert T.nn.LSTM(2, 3, **options)(T.ones(2, 1, 2))[0].grad_fn.name() == name

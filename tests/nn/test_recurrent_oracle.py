@@ -18,7 +18,7 @@ def configuration(seed: int) -> dict[str, Any]:
     """The kind of a network and its settings, the sizes of its inputs, and how they are given."""
     rng = np.random.default_rng(seed)
     pick = lambda *values: values[int(rng.integers(len(values)))]  # noqa: E731
-    kind, hidden = pick("RNN", "LSTM", "LSTM", "GRU"), pick(1, 3, 5, 16, 35)
+    kind, hidden = pick("RNN", "LSTM", "LSTM", "GRU"), pick(1, 3, 5, 16, 35, 32)
     settings: dict[str, Any] = dict(
         num_layers=pick(1, 1, 2, 3),
         bias=pick(True, True, False),
@@ -38,7 +38,7 @@ def configuration(seed: int) -> dict[str, Any]:
         lengths = np.sort(lengths)[::-1]
     return dict(
         kind=kind,
-        sizes=(pick(1, 2, 7, 20), hidden),
+        sizes=(pick(1, 2, 7, 20, 32), hidden),
         settings=settings,
         form=form,
         lengths=lengths.tolist(),

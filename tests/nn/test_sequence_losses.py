@@ -104,7 +104,7 @@ def test_refusals(torch: ModuleType) -> None:
         scope = dict(T=t, F=t.nn.functional, w=w, i=t.tensor([0, 2, 5, 1]), o=t.tensor([0, 2]))
         scope |= dict(p=t.zeros(5, 2, 4).log_softmax(2), t=t.tensor([[1, 2], [3, 0]]))
         scope |= dict(l=t.tensor([5, 4]), n=t.tensor([2, 1]))
-        return str(outcome(lambda: eval(text, scope))).replace("nbgrad.core.tensor", "torch")
+        return str(outcome(lambda: eval(text, scope))).replace("nbgrad.Tensor", "torch.Tensor")
 
     for text in REFUSED:
         want = said(torch, text)

@@ -142,3 +142,10 @@ def test_resize() -> None:
     x.resize_(3, 3)
     assert x.reshape(-1)[:4].tolist() == [0, 1, 2, 3]
     assert x.untyped_storage().nbytes() == 36
+
+
+def test_a_copy_of_a_tensor_warns_of_better_ways() -> None:
+    with pytest.warns(UserWarning, match=r"rather than tensor.new_tensor\(sourceTensor\)"):
+        assert T.ones(1).new_tensor(T.ones(2)).shape == (2,)
+    with pytest.warns(UserWarning, match=r"rather than torch.tensor\(sourceTensor\)"):
+        T.tensor(T.ones(2))

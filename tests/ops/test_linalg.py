@@ -38,6 +38,15 @@ def test_mm_of_any_layout(first: str, second: str, sizes: tuple[int, int, int]) 
     assert_close(array(gy), a.T @ g, "second")
 
 
+def test_gradients_lie_as_their_operands() -> None:
+    """So `autograd.grad` of what was turned for the product is contiguous, and can be seen as a vector."""
+    x, w = T.ones(4, 3, requires_grad=True), T.ones(2, 3, requires_grad=True)
+    v = T.ones(4, 2, requires_grad=True)
+    for out, of in ((x @ w.T, w), (x.T @ v, x), (w @ x.T, x), (w @ x.T, w)):
+        (g,) = T.autograd.grad(out.sum(), of)
+        assert g.is_contiguous() and g.view(-1).shape == (of.numel(),)
+
+
 def test_expanded_operands() -> None:
     """Stride 0 is no stride for BLAS."""
     a, b = RNG.normal(size=4), RNG.normal(size=(4, 1))
@@ -266,3 +275,14 @@ def test_einsum_of_two_is_numpys(equation: str) -> None:
     with pytest.raises(RuntimeError):
         T.einsum("ij,jk->ik", T.ones(2, 3), T.ones(2, 3))
     assert T.einsum("ij,jk->ik", T.ones(2, 1), T.ones(3, 2)).tolist() == [[3.0, 3.0]] * 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigenvectors_of_nan_are_nan(dtype: str) -> None:
+    """LAPACK gives up nothing of two rows; of a diagonal it turns none."""
+    nan = float("nan")
+    batch = [[[nan, nan], [nan, nan]], [[1.0, 0.0], [nan, 2.0]], [[2.0, 0.0], [0.0, 3.0]]]
+    values, vectors = T.linalg.eigh(T.tensor(batch, dtype=getattr(T, dtype)))
+    assert values.isnan().all(-1).tolist() == [True, True, False]
+    assert vectors.isnan().all(-1).all(-1).tolist() == [True, True, False]
+    assert vectors[2].abs().tolist() == [[1.0, 0.0], [0.0, 1.0]]

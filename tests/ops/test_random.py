@@ -27,6 +27,23 @@ def assert_normals_agree(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any
     np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
+def test_a_seed_is_kept_until_words_are_asked_for() -> None:
+    """624 of them take a loop, which programs that seed a generator for each draw would run twice each time."""
+    gen = generator(5)
+    assert gen._words is None
+    state = gen.state()
+    assert gen._words is not None
+    first = T.rand(3, generator=gen).tolist()
+    assert gen.manual_seed(5)._words is None
+    assert (
+        T.rand(3, generator=gen).tolist()
+        == T.rand(3, generator=R.Generator().restore(state)).tolist()
+        == first
+    )
+    assert T.rand(0, generator=gen.manual_seed(5)).shape == (0,)
+    assert T.rand(3, generator=gen).tolist() == first
+
+
 # ---------------------------------------------------------------- literals, all from torch 2.13 with seed 0
 
 

@@ -40,6 +40,12 @@ LAID_OUT = (
     "M.zeros(4, 5).t().uniform_()",
     "M.zeros(4, 6)[:, ::2].normal_()",
     "M.zeros(5, dtype=M.int64).random_(-2**63, None)",
+    "M.empty(3, 2).t().bernoulli_(M.arange(6.0).reshape(2, 3) / 5)",
+    "M.bernoulli((M.arange(6.0).reshape(2, 3) / 5).t())",
+    "M.dropout_(M.ones(50), 0.3, True)",
+    "M.feature_dropout(M.ones(5, 4, 3), 0.3, True)",
+    "M.feature_dropout_(M.ones(5, 4, 3), 0.3, True)",
+    "M.feature_alpha_dropout_(M.ones(5, 4, 3), 0.3, True)",
 )
 NOISE = (
     "dropout(M.ones(50), 0.3)",
@@ -254,3 +260,79 @@ def test_gamma_has_a_gradient_and_no_second_one() -> None:
         T.autograd.grad(slope.sum(), x)
     with pytest.raises(RuntimeError, match="derivative for aten::_sample_dirichlet is not implemented"):
         T._sample_dirichlet(x).sum().backward()
+
+
+SHORT = (
+    *(
+        "x.uniform_({g})",
+        "x.uniform_(-1, 3{g})",
+        "x.normal_({g})",
+        "x.normal_(1, 2.5{g})",
+        "x.log_normal_(0, 0.5{g})",
+    ),
+    *(
+        "x.random_({g})",
+        "x.random_(9{g})",
+        "x.random_(-3, 9{g})",
+        "x.random_(0, 2**24{g})",
+        "x.bernoulli_(0.3{g})",
+    ),
+    *("x.exponential_(2{g})", "x.cauchy_(1, 2{g})", "x.geometric_(0.3{g})", "T.bernoulli(x.clamp(0, 1){g})"),
+    *(
+        "T.randint(9, (7,){g})",
+        "T.randint(-2, 9, (7,), dtype=T.float32{g})",
+        "T.randperm(7{g})",
+        "T.randperm(1{g})",
+    ),
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("text", SHORT)
+def test_few_are_drawn_as_many(text: str, dtype: str) -> None:
+    """A call that was seen before takes a short way; one that names the generator takes the long one. Enough of them that words run out."""
+    if dtype == "int64" and not any(name in text for name in ("random_", "bernoulli_", "geometric", "rand")):
+        return
+    got: list[list[Any]] = []
+    for named in ("", ", generator=T.default_generator"):
+        call = text.format(g=named).replace("(, ", "(")
+        T.manual_seed(3)
+        x = T.zeros(7, dtype=getattr(T, dtype))
+        version = x._version
+        made = [array(eval(call, {"T": T, "x": x})).tolist() for _ in range(150)]
+        got.append([made, x._version - version, T.default_generator.get_state().tolist()])
+    assert got[0] == got[1]
+
+
+def test_few_are_written_where_a_write_is_allowed() -> None:
+    leaf = T.zeros(3, requires_grad=True)
+    T.zeros(3).uniform_()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        leaf.uniform_()
+    y = leaf * 2
+    y.uniform_()
+    y.sum().backward()
+    assert leaf.grad.tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        T.zeros(1).expand(3).uniform_()
+    p = T.tensor([0.5, 0.5])
+    T.bernoulli(p)
+    before = T.default_generator.get_state().tolist()
+    with pytest.raises(RuntimeError, match="p_in >= 0"):
+        T.bernoulli(p + 1)
+    assert T.default_generator.get_state().tolist() == before
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="to - 1 is out of bounds"):
+            p.random_(0, 2**40)
+    with pytest.raises(NotImplementedError, match="geometric_cpu"):
+        T.zeros(3, dtype=T.bool).geometric_(0.5)
+
+
+def test_a_number_that_is_no_integer_is_refused_after_one_that_is() -> None:
+    x = T.zeros(8, dtype=T.int64)
+    for _ in range(3):
+        x.random_(10)
+        x.random_(2, 5)
+        for args in ((10.0,), (2.0, 5.0), (2, 5.0), (True,)):
+            with pytest.raises(TypeError, match="invalid combination of arguments"):
+                x.random_(*args)

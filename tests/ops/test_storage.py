@@ -180,6 +180,7 @@ def test_memory_that_is_shared_keeps_its_place() -> None:
         y.untyped_storage().resize_(40)
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_what_was_saved_is_shared_too() -> None:
     p = T.nn.Parameter(T.ones(3))
     optimizer = T.optim.SGD([p], 0.5, momentum=0.9)

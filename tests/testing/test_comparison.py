@@ -78,7 +78,7 @@ def _told(T: ModuleType, seed: int) -> str:
     try:
         T.testing.assert_close(a, b, **_settings(r))
     except Exception as error:
-        return f"{type(error).__name__}: {error}".replace("nbgrad.core.tensor.", "torch.")
+        return f"{type(error).__name__}: {error}".replace("nbgrad.Tensor", "torch.Tensor")
     return ""
 
 

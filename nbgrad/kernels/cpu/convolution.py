@@ -4,6 +4,9 @@ Promises the ops that no buffer of patches exists. An image is copied once, spli
 that what a tap reads of all pixels lies in a row: it is the image from an offset on, and a table holds the offset of each tap of each
 channel. So the pixels of a plane are one flat axis, along which LLVM has vectors; what it holds past the end of a row is dropped.
 
+What a group of few channels reads, and of tensors of float32 and float64, a kernel copies itself, band of rows by band, and all is made of
+that in one launch: 32 images of 128 planes of 28 x 28 wait for memory else. There each row is by itself, and no more is computed.
+
 A sum has one order, whoever computes it: over channels and taps, fused, in each pixel; over pixels and images in each weight.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import computed, halves, narrowed, widened
-from nbgrad.kernels.tile import MORE, SHAPES
+from nbgrad.kernels.tile import MORE, SHAPES, WINDOW
 
 STRIP = 1024  # elements of the sums that are worked on at once, which stay in the nearest cache
 TILED_STRIP = 256  # pixels, at most, that the tile works on, all channels in turn
@@ -21,6 +24,9 @@ TILED_PIXELS = 512  # and by the tile, to which they are rows
 LANES = 16  # a strip is worked on in vectors of so many
 BEYOND = 32  # elements past an image that may be read, of a strip that is longer than what is left
 PLACES = 18  # of `meta`, from which on the table stands
+NEAR = 6144  # elements of what a group of few channels reads, which fit in the nearest cache, in a room of the kernel's own
+MOST = 288  # weights of a channel that are so computed, and of neighbouring groups for a gradient
+NEAR_HEAD, NEAR_PART = 9, 10  # numbers of `meta` before parts of a result, and of a part before its places
 
 _MARGINS = '''"""Copy planes of images with zeros around them, each phase of the stride by itself."""
 {halves}
@@ -185,6 +191,153 @@ _ROWS = [
         ["for j in range(left, right):", ["y[o + j * step_w] = {value}"]],
     ],
 ]
+
+# A band of rows of one plane, laid out as `_MARGINS` does. What is left and right of an image stays zero from the beginning.
+_NEAR = """@register_jitable(error_model="numpy")
+def near(lies, o, q, x, source, first):
+    step_d, step_h, step_w = lies[4], lies[5], lies[6]
+    size_d, size_h = lies[7], lies[8]
+    by_d, by_h, by_w = lies[10], lies[11], lies[12]
+    deep, high, wide = lies[13], lies[14], lies[15]
+    many_d, many_h, many_w = lies[16], lies[17], lies[18]
+    along = by_w * step_w
+    rows = 19 + many_d + many_h
+    for phase in range(many_d * many_h * many_w):
+        begin_d = lies[19 + phase // (many_h * many_w)]
+        begin_h = lies[19 + many_d + phase // many_w % many_h] + first * by_h
+        place = rows + phase % many_w
+        begin, low, top = lies[place], lies[place + many_w], lies[place + 2 * many_w]
+        above = min(high, max(0, (by_h - 1 - begin_h) // by_h))
+        below = max(above, min(high, (size_h - 1 - begin_h) // by_h + 1))
+        for i in range(deep):
+            d = i * by_d + begin_d
+            start, end = above, below
+            if d < 0 or d >= size_d:
+                start, end = high, high
+            p = source + d * step_d + begin_h * step_h + begin * step_w
+            for k in range(start):
+                for j in range(low, top):
+                    o[q + k * wide + j] = 0
+            if along == 1:
+                a = address_of(x) + (p + start * by_h * step_h) * {size}
+                b = address_of(o) + (q + start * wide) * {size}
+                for j in range((top - low - 1) // {step} * {step} + low, low - 1, -{step}):
+                    {move}((a + j * {size}, by_h * step_h * {size}, b + j * {size}, wide * {size}, end - start, top - j))
+            else:
+                for k in range(start, end):
+                    for j in range(low, top):
+                        o[q + k * wide + j] = x[p + k * by_h * step_h + j * along]
+            for k in range(end, high):
+                for j in range(low, top):
+                    o[q + k * wide + j] = 0
+            q += high * wide"""
+_ALONE = '''"""Sums of weights times pixels for groups of few channels: what a band of rows reads is copied near, and all is made of it."""
+from nbgrad.kernels.cpu.memory import address_of
+from nbgrad.kernels.cpu.stack import stack_{code}
+from nbgrad.kernels.cpu.tile import {move}, {taps}
+from numba.extending import register_jitable
+
+
+{near}
+
+
+def @NAME@(start, stop, meta, lies, y, x, w, bias):
+    room = stack_{code}({room})
+    held = stack_{code}({most})
+    made = stack_{code}({low} * {wide})
+    added = stack_{code}(1)
+    for j in range({room}):
+        room[j] = 0
+    groups, reduced, outs, bands, high, parts = meta[0], meta[1], meta[2], meta[3], meta[4], meta[5]
+    by_group, by_out, biased = meta[6], meta[7], meta[8]
+    plane, pitch, sheet = lies[1], lies[15], lies[14] * lies[15]
+    for u in range(start, stop):
+        first = u % bands * high
+        group = u // bands % groups
+        n = u // (bands * groups)
+        for c in range(reduced):
+            near(lies, room, c * plane, x, n * lies[2] + (group * reduced + c) * lies[3], first)
+        m = {head}
+        for part in range(parts):
+            count, planes, rows, columns = meta[m], meta[m + 1], min(high, meta[m + 2] - first), meta[m + 3]
+            step_n, step_c, step_d, step_h, step_w = meta[m + 4], meta[m + 5], meta[m + 6], meta[m + 7], meta[m + 8]
+            begin = meta[m + 9] + first * step_h
+            m += {part_head}
+            table = address_of(meta) + m * 8
+            for out in range(outs):
+                for k in range(count):
+                    held[k] = w[group * by_group + out * by_out + meta[m + count + k]]
+                added[0] = 0
+                if biased:
+                    added[0] = bias[group * outs + out]
+                for sheets in range(planes):
+                    to = n * step_n + (group * outs + out) * step_c + sheets * step_d + begin
+                    for r in range(0, rows, {low}):
+                        for j in range(0, columns, {wide}):
+                            b = address_of(room) + (sheets * sheet + r * pitch + j) * {size}
+                            c = address_of(y) + (to + r * step_h + j) * {size}
+                            ldc = step_h * {size}
+                            if step_w != 1:
+                                c, ldc = address_of(made), {wide} * {size}
+                            {taps}((count, address_of(held), b, table, pitch * {size}, c, ldc, rows - r, columns - j, address_of(added)))
+                            if step_w != 1:
+                                for i in range(min({low}, rows - r)):
+                                    for e in range(min({wide}, columns - j)):
+                                        y[to + (r + i) * step_h + (j + e) * step_w] = made[i * {wide} + e]
+            m += 2 * count
+'''
+
+_WEIGHTS_ALONE = '''"""Sums of gradients times pixels for groups of few channels, of which each band of each image is copied near once."""
+from nbgrad.kernels.cpu.memory import address_of
+from nbgrad.kernels.cpu.stack import stack_{code}
+from nbgrad.kernels.cpu.tile import {move}, {shifts}
+from numba.extending import register_jitable
+
+
+{near}
+
+
+def @NAME@(start, stop, meta, lies, o, g, x):
+    room = stack_{code}({room})
+    sums = stack_{code}({most} * {lanes})
+    for j in range({room}):
+        room[j] = 0
+    images, groups, share, reduced, outs, bands, high, count = {first}
+    planes, height, columns = meta[8], meta[9], meta[10]
+    step_n, step_c, step_d, step_h = meta[11], meta[12], meta[13], meta[14]
+    table, blocks = address_of(meta) + 15 * 8, (count + {places} - 1) // {places}
+    plane, pitch, sheet = lies[1], lies[15], lies[14] * lies[15]
+    vectors = blocks * {places}
+    for u in range(start, stop):
+        begin, end = u * share, min(groups, (u + 1) * share)
+        for j in range((end - begin) * outs * vectors * {lanes}):
+            sums[j] = 0
+        for piece in range(images * bands):
+            n, first = piece // bands, piece % bands * high
+            rows = min(high, height - first)
+            for group in range(begin, end):
+                for c in range(reduced):
+                    near(lies, room, c * plane, x, n * lies[2] + (group * reduced + c) * lies[3], first)
+                for out in range(outs):
+                    to = address_of(sums) + ((group - begin) * outs + out) * vectors * {lanes} * {size}
+                    for sheets in range(planes):
+                        p = n * step_n + (group * outs + out) * step_c + sheets * step_d + first * step_h
+                        for t in range(0, vectors, {places}):
+                            for j in range(0, columns, {lanes}):
+                                a = address_of(g) + (p + j) * {size}
+                                b = address_of(room) + (sheets * sheet + j) * {size}
+                                kept = to + t * {lanes} * {size}
+                                {shifts}((rows, a, step_h * {size}, b, pitch * {size}, table + t * 8, count - t, columns - j, kept))
+        for c in range((end - begin) * outs):
+            for k in range(count):
+                q = (c * vectors + k) * {lanes}
+                half = {lanes} // 2
+                while half > 0:
+                    for e in range(half):
+                        sums[q + e] += sums[q + half + e]
+                    half //= 2
+                o[(begin * outs + c) * count + k] = sums[q]
+'''
 
 _WEIGHTS = '''"""Sums of gradients times pixels over all pixels and images, for {outs} channels and {taps} taps at once. A row's end is
 followed by gradients of 0, so a sum that is not finite, as 0 times what lies there may not be, is worked out again without them."""
@@ -413,6 +566,44 @@ def tiled(code: str, bits: int) -> tuple[str, tuple[str, ...]]:
 
 def strip_of(outs: int) -> int:
     return STRIP // outs // LANES * LANES
+
+
+def _near(code: str, bits: int) -> dict[str, object]:
+    """The text of `near` and what it needs, for templates."""
+    (_, low), vectors, lanes = SHAPES[bits][code]
+    holes = {"size": code[1], "step": vectors * lanes, "move": f"move_{code}_{vectors}x{lanes}"}
+    near = fill(_NEAR, **holes)
+    return dict(
+        code=code,
+        near=near,
+        room=NEAR + BEYOND,
+        low=low,
+        wide=vectors * lanes,
+        lanes=lanes,
+        most=MOST,
+        **holes,
+    )
+
+
+@cached(16)
+def alone(code: str, bits: int) -> tuple[str, tuple[str, ...]]:
+    """Of a tensor and weights where they lie into a result. `meta` holds, behind its head, of each part of the result where its taps lie
+    in what was copied, in bytes, and where in the weights of a channel; `lies` is as for `margins`."""
+    _, vectors, lanes = SHAPES[bits][code]
+    near = _near(code, bits)
+    taps = f"taps_{code}_{near['low']}x{vectors}x{lanes}"
+    text = fill(_ALONE, taps=taps, head=NEAR_HEAD, part_head=NEAR_PART, **near)
+    return text, ("i8", "i8", "*i8", "*i8", *[f"*{code}"] * 4)
+
+
+@cached(16)
+def weights_alone(code: str, bits: int) -> tuple[str, tuple[str, ...]]:
+    """Of tensors where they lie into weights. `meta` ends with where taps lie in what was copied, in bytes."""
+    near = _near(code, bits)
+    first = ", ".join([f"meta[{k}]" for k in range(8)])
+    shifts = f"shifts_{code}_{WINDOW}x{near['lanes']}"
+    text = fill(_WEIGHTS_ALONE, first=first, shifts=shifts, places=WINDOW, **near)
+    return text, ("i8", "i8", "*i8", "*i8", *[f"*{code}"] * 3)
 
 
 @cached(256)

@@ -11,23 +11,28 @@ import math
 
 import numpy as np
 
+from nbgrad.base.records import NamedTuple
+from nbgrad.base.source import fill
 from nbgrad.kernels.templates import SCALARS
 
 _LOOP = '''"""{title}."""
 import math
 import numpy as np
 F = {scalar}
+{table}
 
 
-def @NAME@(start, stop, o, {inputs}, units, used, have):
+def @NAME@(start, stop, o, {operands}used, have):
     at = 0
     for i in range(start, stop):
         found = False
         k = F(0)
+        {begin}
 {body}
         if not found:
             break
         o[i] = k
+        {end}
         used[0] = i + 1
         used[1] = at
 '''
@@ -37,6 +42,8 @@ _POISSON = """\
         rate = rates[i]
         if rate == 0:
             found = True
+        elif not rate >= 0:
+            break
         elif rate < 10:
             limit = math.exp(-rate)
             product = 1.0
@@ -135,38 +142,10 @@ _BINOMIAL = f"""\
                 k = count - k"""
 
 
-def poisson() -> tuple[str, tuple[str, ...]]:
-    text = _LOOP.format(
-        title="Numbers of Poisson's distribution", scalar=SCALARS["f8"], inputs="rates", body=_POISSON
-    )
-    return text, ("i8", "i8", "*f8", "*f8", "*f8", "*i8", "i8")
-
-
-def binomial(code: str) -> tuple[str, tuple[str, ...]]:
-    text = _LOOP.format(
-        title="Successes among so many trials",
-        scalar=SCALARS[code] + _TAILS.rstrip(),
-        inputs="counts, chances",
-        body=_BINOMIAL,
-    )
-    return text, ("i8", "i8", "*" + code, "*" + code, "*" + code, "*f8", "*i8", "i8")
-
-
 # By Marsaglia and Tsang (2000), in float64 but for the first steps; some of PyTorch's constants are rounded to float32. Normal numbers
 # come in pairs, of which `kept` has the second one. What an element took is given back where the uniforms run out in the midst of it.
-_GAMMA = '''"""Numbers of the gamma distribution."""
-import math
-import numpy as np
-F = {scalar}
-
-
-def @NAME@(start, stop, o, alphas, units, kept, used, have):
-    at = 0
-    for i in range(start, stop):
-        found = False
+_GAMMA = """\
         value = 0.0
-        other = kept[0]
-        there = kept[1] != 0
         alpha = alphas[i]
         scale = 1.0
         if alpha == 0:
@@ -206,24 +185,96 @@ def @NAME@(start, stop, o, alphas, units, kept, used, have):
             elif math.log(u) < 0.5 * square + d * (1 - v + (math.log(v) if v == v else v)):
                 found = True
             value = scale * d * v
-        if not found:
-            break
+        k = F(value)
         least = {least}
-        rounded = F(value)
-        o[i] = rounded if rounded > least else least
-        kept[0] = other
-        kept[1] = 1.0 if there else 0.0
-        used[0] = i + 1
-        used[1] = at
-'''
+        if not k > least:
+            k = least"""
 
 
-def gamma(code: str) -> tuple[str, tuple[str, ...]]:
-    text = _GAMMA.format(
-        scalar=SCALARS[code],
+class Count(NamedTuple):
+    """How an element is drawn of `units`, of which those before `at` are used and there are `have`: lines that end with `found` and then
+    give `k`. `pairs` are theirs that have normal numbers, of which every other one is there from before."""
+
+    title: str
+    inputs: tuple[str, ...]
+    body: str
+    table: str = ""
+    pairs: bool = False
+
+
+def count(name: str, code: str) -> Count:
+    if name == "poisson":
+        return Count("Numbers of Poisson's distribution", ("rates",), _POISSON)
+    if name == "binomial":
+        return Count("Successes among so many trials", ("counts", "chances"), _BINOMIAL, _TAILS.strip())
+    body = _GAMMA.format(
         third=float(np.float32(1) / np.float32(3)),
         squeeze=float(np.float32(0.0331)),
         turn=2 * math.pi,
         least=f"F({float(np.finfo(code).tiny)!r})",
     )
-    return text, ("i8", "i8", "*" + code, "*" + code, "*f8", "*f8", "*i8", "i8")
+    return Count("Numbers of the gamma distribution", ("alphas",), body, pairs=True)
+
+
+def source(name: str, code: str) -> tuple[str, tuple[str, ...]]:
+    """Text and parameter codes of a distribution's elements in a dtype, Poisson's in float64."""
+    made = count(name, code)
+    memory = [*made.inputs, "units", *["kept"] * made.pairs]
+    text = fill(
+        _LOOP,
+        title=made.title,
+        scalar=SCALARS[code],
+        table=made.table,
+        operands="".join(f"{m}, " for m in memory),
+        begin=["other = kept[0]", "there = kept[1] != 0"] * made.pairs,
+        body=made.body,
+        end=["kept[0] = other", "kept[1] = 1.0 if there else 0.0"] * made.pairs,
+    )
+    pointer, double = "*" + code, ["*f8"] * (1 + made.pairs)
+    return text, ("i8", "i8", pointer, *[pointer] * len(made.inputs), *double, "*i8", "i8")
+
+
+# ---------------------------------------------------------------- places by their weights
+
+_SHARES = '''"""What the weights of each line add up to, place by place, over their sum; and whether any is none."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, x, o, found, columns):
+    bad = 0
+    for row in range(start, stop):
+        begin, total = row * columns, F(0)
+        for k in range(begin, begin + columns):
+            bad |= (not (x[k] >= 0)) | (x[k] == np.inf)
+            total = F(total + x[k])
+            o[k] = total
+        bad |= not ((total > 0) & (total < np.inf))
+        for k in range(begin, begin + columns):
+            o[k] = o[k] / total
+    found[0] = bad
+'''
+
+_PLACES = '''"""The first place of a line whose share is not below a uniform number."""
+
+
+def @NAME@(start, stop, shares, units, o, columns, many):
+    for item in range(start, stop):
+        begin = (item // many) * columns
+        low, high = 0, columns
+        while low < high:
+            middle = (low + high) // 2
+            if shares[begin + middle] < units[item]:
+                low = middle + 1
+            else:
+                high = middle
+        o[item] = min(low, columns - 1)
+'''
+
+
+def shares(code: str) -> tuple[str, tuple[str, ...]]:
+    return _SHARES.format(scalar=SCALARS[code]), ("i8", "i8", f"*{code}", f"*{code}", "*i8", "i8")
+
+
+def places(code: str) -> tuple[str, tuple[str, ...]]:
+    return _PLACES, ("i8", "i8", f"*{code}", "*f8", "*i8", "i8", "i8")

@@ -38,6 +38,22 @@ def lowest(bottom: Any, x: Any) -> Any:
     return bottom if bottom < x or bottom != bottom else x
 
 
+def one_by_one() -> None:
+    """In a loop's turn: that it is of few turns, and shall be no vectors."""
+
+
+@type_callable(one_by_one)
+def _nothing(context: Any) -> Any:
+    return lambda: types.none
+
+
+@lower_builtin(one_by_one)
+def _emit_one_by_one(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Text of assembler, of which there is none: no loop with it becomes vectors, and nothing is done for it."""
+    builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], True)
+    return context.get_dummy_value()
+
+
 @type_callable(add_up)
 @type_callable(multiply_up)
 @type_callable(larger)

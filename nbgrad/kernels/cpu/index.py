@@ -34,25 +34,19 @@ def @NAME@(start, stop, meta, o, x, {names}):
     rows = meta[3]
     n = meta[4]
     step = meta[5]
-{settled}    b = start % places
-    outer = start // places
-    begin = 0
-    fresh = True
-    q = start * rows * n
-    for item in range(start, stop):
-        if b == places:
-            b = 0
-            outer += 1
-            fresh = True
-        if fresh:
-            fresh = False
-            begin = 0
-            rest = outer
-            for e in range(d_out):
-                size = meta[6 + e]
-                begin += (rest % size) * meta[6 + d_out + e]
-                rest //= size
-{inner}        b += 1
+{settled}    q = start * rows * n
+    item = start
+    while item < stop:
+        rest = item // places
+        first = item - rest * places
+        last = min(places, first + stop - item)
+        begin = 0
+        for e in range(d_out):
+            size = meta[6 + e]
+            begin += (rest % size) * meta[6 + d_out + e]
+            rest //= size
+        for b in range(first, last):
+{inner}        item += last - first
 '''
 
 # With indices, what is told of one out of bounds, if negative ones count from the end, and the first one's dimension follow as numbers.
@@ -105,22 +99,23 @@ def _looked_at(indices: int) -> Lines:
 
 
 _ROWS = """\
-        for k in range(rows):
-            p = begin + {spot}
-            rest = k
-            for e in range(d_in):
-                size = meta[6 + 2 * d_out + e]
-                p += (rest % size) * meta[6 + 2 * d_out + d_in + e]
-                rest //= size
-            for j in range(n):
-                {move}
-                q += 1
+            at_b = begin + {spot}
+            for k in range(rows):
+                p = at_b
+                rest = k
+                for e in range(d_in):
+                    size = meta[6 + 2 * d_out + e]
+                    p += (rest % size) * meta[6 + 2 * d_out + d_in + e]
+                    rest //= size
+                for j in range(n):
+                    {move}
+                    q += 1
 """
 
 _POINTS = """\
-        p = begin + {spot}
-        {move}
-        q += 1
+            p = begin + {spot}
+            {move}
+            q += 1
 """
 
 _MOVES = {
@@ -368,28 +363,36 @@ def @NAME@(start, stop, x, found):
 _TRUE = '''"""Where the elements are that are not 0."""
 {imports}
 
-def @NAME@(start, stop, meta, x, found, apart, along):
+def @NAME@(start, stop, meta, x, found, apart, along, many):
     d = meta[0]
-    n = d * apart
-    for k in range(start, stop):
-        if {true}:
-            rest = k
-            q = n
-            for e in range(d):
-                size = meta[1 + e]
-                q -= apart
-                found[q] = rest % size
-                rest //= size
-            n += along
+    size = meta[1]
+    last = (d - 1) * apart
+    n, k, row, end = 0, start, 0, stop
+    while n < many and k < end:  # as another thread may write meanwhile
+        begin = n
+        for j in range(size):
+            found[last + n * along] = j  # the next one writes over it if this is 0: a branch would be foretold too badly
+            n += {true}
+            if n == many:
+                break
+            k += 1
+        rest = row
+        for e in range(1, d):
+            q = last - e * apart
+            index = rest % meta[1 + e]
+            rest //= meta[1 + e]
+            for p in range(begin, n):
+                found[q + p * along] = index
+        row += 1
 '''
 
 
 @cached(64)
 def true(code: str, count: bool) -> tuple[str, tuple[str, ...]]:
     """Of what lies without gaps. `meta` holds the number of dimensions and the sizes, the last first; the indices of an element lie `apart`
-    in `found`, and those of two elements `along`."""
+    in `found`, and those of two elements `along`; `many` is how many there are."""
     value = widened("x[k]", code)
     source = (_COUNT if count else _TRUE).format(imports=halves((code,)), true=f"({value} != 0)")
     if count:
         return source, ("i8", "i8", f"*{code}", "*i8")
-    return source, ("i8", "i8", "*i8", f"*{code}", "*i8", "i8", "i8")
+    return source, ("i8", "i8", "*i8", f"*{code}", "*i8", "i8", "i8", "i8")

@@ -6,6 +6,9 @@ that follow one another share what is copied: `k` is taken in parts; of each par
 `room`; then each strip of `y` of the tile's width, if at all, to the stack, in lines that lie behind one another. A part is a chain of
 fused multiplications and additions from 0, k ascending, and is added to those before. So the bits of an element depend on its row,
 its column and the length of a part, and on nothing else: not on who took which items, on what was copied, or on the tile.
+
+Of a small result with a long `k` an item is only one part of it, which is kept apart; parts are then added up in their order, so that
+the bits are the same again.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from itertools import product as product_of
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import SCALARS
-from nbgrad.kernels.tile import LINE, MORE, SHAPES
+from nbgrad.kernels.tile import HALF, LINE, MORE, QUARTER, SHAPES
 
 # How an operand is read: where it lies; copied along the rows of what is written; turned, or by columns.
 AS_IT_LIES, COPIED, TURNED = 0, 1, 2
-ROWS = 192  # for which one strip of y, of up to 51 KB, is copied at a time, and that many rows of x, up to 0.3 MB
 PART = 384  # of k, at most
+BLOCK = (
+    192 * PART
+)  # numbers of x, 0.3 MB, for whose rows one strip of y, of up to 51 KB, is copied at a time, and they too
 PAD = 16  # elements behind a row that is copied, so that rows do not lie in the same lines of a cache
 
 _ROWS_OF = '''@register_jitable(error_model="numpy")
@@ -76,6 +81,12 @@ def strips(x, row, along, copied, room, step, y, down, across, turned, panel, c,
         while n - j >= {long}:
             {line}((k, x, row, along, y + j * across, down, c + j * {size}, ldc, 1, {long}, how, d + j * {size}, ldd))
             j += {long}
+        if n - j >= {long} // 2:
+            {half}((k, x, row, along, y + j * across, down, c + j * {size}, ldc, 1, {long} // 2, how, d + j * {size}, ldd))
+            j += {long} // 2
+        if n - j >= {long} // 4:
+            {quarter}((k, x, row, along, y + j * across, down, c + j * {size}, ldc, 1, {long} // 4, how, d + j * {size}, ldd))
+            j += {long} // 4
     while j < n:
         columns = n - j
         b = y + j * across
@@ -104,7 +115,7 @@ def strips(x, row, along, copied, room, step, y, down, across, turned, panel, c,
 
 
 def @NAME@(start, stop, x, y, o, room, d, numbers):
-    tiles, groups, m, n, k, part, width, then = {first}
+    tiles, groups, m, n, k, part, width, then, cuts = {first}
     x_matrix, row, along, copied, step, y_matrix, down, across, turned, d_matrix, ldd = {second}
     strip = stack_{code}({panel})
     panel = address_of(strip)
@@ -113,20 +124,25 @@ def @NAME@(start, stop, x, y, o, room, d, numbers):
     while at < stop:
         first = at % tiles
         group = at // tiles
-        matrix = group // groups
-        count = min(tiles - first, stop - at, {block})
+        piece = group // groups
+        matrix, begin, end = piece, 0, k
+        if cuts > 1:
+            matrix = piece // cuts
+            begin = (piece - matrix * cuts) * part
+            end = min(begin + part, k)
+        count = min(tiles - first, stop - at, {block} // part)
         i = first * {high}
         j = group % groups * width
         rows = min(count * {high}, m - i)
-        c = o + matrix * m * ldc + i * ldc + j * {size}
+        c = o + piece * m * ldc + i * ldc + j * {size}
         add = d + matrix * d_matrix + i * ldd + j * {size}
         xi = x + matrix * x_matrix + i * row
         yj = y + matrix * y_matrix + j * across
         kept = room + at * step
-        p = 0
-        while p < k:
-            length = min(part, k - p)
-            how = {MORE} if p > 0 else 0
+        p = begin
+        while p < end:
+            length = min(part, end - p)
+            how = {MORE} if p > begin else 0
             if p + length == k:
                 how += then
             if copied != {AS_IT_LIES}:
@@ -162,43 +178,48 @@ def product(code: str, bits: int) -> tuple[str, Sequence[str]]:
     strip, tiles = rows_of(code, bits)
     functions = {
         "line": f"outer_{code}_1x{LINE}x{lanes}",
+        "half": f"outer_{code}_1x{HALF}x{lanes}",
+        "quarter": f"outer_{code}_1x{QUARTER}x{lanes}",
         "move": f"move_{code}_{of}",
         "keep_columns": f"move_{code}_{-(-high // lanes)}x{lanes}",
         "turn": f"turn_{code}_{lanes}",
     }
-    numbers = [f"numbers[{k}]" for k in range(19)]
+    numbers = [f"numbers[{k}]" for k in range(20)]
     source = _SOURCE.format(
         **functions,
         **{"names": ", ".join(sorted({*functions.values(), *tiles})), "code": code, "size": size},
         **{"rows_of": strip, "high": high, "wide": wide, "lanes": lanes},
-        **{"long": LINE * lanes, "panel": (PART + lanes) * wide, "block": ROWS // high},
-        **{"first": ", ".join(numbers[:8]), "second": ", ".join(numbers[8:])},
+        **{"long": LINE * lanes, "panel": (PART + lanes) * wide, "block": BLOCK // high},
+        **{"first": ", ".join(numbers[:9]), "second": ", ".join(numbers[9:])},
         **{"MORE": MORE, "COPIED": COPIED, "TURNED": TURNED, "AS_IT_LIES": AS_IT_LIES},
     )
     return source, ["i8"] * 7 + ["*i8"]
 
 
 RUN = 4096  # products that are added up before they are added to others
+SUMS = 1024  # numbers of a result that stay in the nearest cache while parts are added to them
 
-_DOTS = '''"""Rows of x with one vector y: rows start..stop, counted through all matrices of a batch, four at a time."""
+_DOTS = '''"""Rows of x with one vector y: rows start..stop, counted through all runs of all matrices of a batch, four at a time."""
 from nbgrad.kernels.cpu.memory import address_of, at_{code}
 from nbgrad.kernels.cpu.stack import stack_{code}
 from nbgrad.kernels.cpu.tile import {dots}
 
 
 def @NAME@(start, stop, x, y, o, numbers):
-    rows, k, x_matrix, row, y_matrix = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    rows, k, x_matrix, row, y_matrix, cuts = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
     out = at_{code}(o)
     more = stack_{code}(4)
     item = start
     while item < stop:
-        matrix = item // rows
-        first = item - matrix * rows
+        piece = item // rows
+        matrix = piece // cuts
+        first = item - piece * rows
         have = min(4, rows - first, stop - item)
         a = x + matrix * x_matrix + first * row
         b = y + matrix * y_matrix
-        {dots}((min({RUN}, k), a, row, b, have, o + item * {size}))
-        for p in range({RUN}, k, {RUN}):
+        begin = (piece - matrix * cuts) * {RUN}
+        {dots}((min({RUN}, k - begin), a + begin * {size}, row, b + begin * {size}, have, o + item * {size}))
+        for p in range({RUN}, k if cuts == 1 else 0, {RUN}):
             {dots}((min({RUN}, k - p), a + p * {size}, row, b + p * {size}, have, address_of(more)))
             for e in range(have):
                 out[item + e] += more[e]
@@ -221,13 +242,38 @@ def @NAME@(start, stop, x, y, o, numbers):
 
 
 def dots(code: str) -> tuple[str, Sequence[str]]:
-    """`numbers` are how many rows a matrix has, their length, and in bytes how far matrices and rows of x are apart, and vectors y. A row's
-    bits depend on its numbers alone."""
+    """`numbers` are how many rows a matrix has, their length, and in bytes how far matrices and rows of x are apart, and vectors y; and of
+    floats how many runs of a row are kept apart, or 1. A row's bits depend on its numbers alone."""
     size = int(code[1])
     if code[0] == "i":
         return _INTEGER_DOTS.format(size=size), ["i8", "i8", *["*" + code] * 3, "*i8"]
     name = f"dots_{code}_4x2x{32 // size}"
     return _DOTS.format(code=code, dots=name, RUN=RUN, size=size), ["i8"] * 5 + ["*i8"]
+
+
+_ADDED_UP = '''"""Parts of products, added in their order: numbers start..stop of the results, counted through all matrices of a batch."""
+
+
+def @NAME@(start, stop, parts, o, numbers):
+    count, size = numbers[0], numbers[1]
+    at = start
+    while at < stop:
+        matrix = at // size
+        have = min((matrix + 1) * size - at, stop - at, {block})
+        p = at + matrix * (count - 1) * size
+        for e in range(have):
+            o[at + e] = parts[p + e]
+        for _ in range(1, count):
+            p += size
+            for e in range(have):
+                o[at + e] += parts[p + e]
+        at += have
+'''
+
+
+def added_up(code: str) -> tuple[str, Sequence[str]]:
+    """`numbers` are how many parts a result has, and how many numbers."""
+    return _ADDED_UP.format(block=SUMS), ["i8", "i8", "*" + code, "*" + code, "*i8"]
 
 
 _WRITTEN_OUT = '''"""Products of a batch, each of {m} x {k} numbers with {k} x {n}."""

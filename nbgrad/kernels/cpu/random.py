@@ -6,16 +6,24 @@ threads. The words come as the recurrence leaves them, from `first` on; each fil
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
-# One loop, vectorised: a word depends on none of the 226 before it.
-_TWIST = '''"""Continue the recurrence of MT19937 in `w`, of which the first 624 words are there."""
+# One loop, vectorised: a word depends on none of the 226 before it. The first 624 are those of the authors' and of PyTorch.
+_TWIST = '''"""Continue the recurrence of MT19937 in `w`, of which the first 624 words are there, or are made of a seed first."""
 import numpy as np
 U = np.uint32
 
 
-def @NAME@(start, stop, w):
+def @NAME@(start, stop, w, seed):
+    if seed >= 0:
+        word = seed
+        for k in range(1, 625):
+            w[k - 1] = U(word)
+            word = (1812433253 * (word ^ word >> 30) + k) & 0xFFFFFFFF
     for i in range(start + 624, stop + 624):
         low = w[i - 623]
         mixed = U((w[i - 624] & U(0x80000000)) | (low & U(0x7FFFFFFF)))
@@ -44,6 +52,7 @@ def @NAME@(start, stop, o, {operands}):
 
 _UNIT4 = "F(np.int32(w & U(16777215))) * F(5.9604644775390625e-08)"
 _UNIT8 = "D(((np.int64(w) << 32) | np.int64(v)) & 9007199254740991) * 1.1102230246251565e-16"
+_EPSILON: Final = 2.0**-52
 _PAIR = "((np.uint64(w) << np.uint64(32)) | np.uint64(v))"
 
 
@@ -52,18 +61,35 @@ def _below(value: str, scalar: str) -> str:
     return f"({scalar}(n0) if {value} == {scalar}(n2) else {value})"
 
 
-# What an element is made of: how many words, what it becomes, and how many numbers the distribution has.
+# What an element is made of: how many words, what it becomes, and how many numbers the distribution has. What becomes no number of
+# the words' own size is rounded to any dtype at last.
 _ELEMENTS: dict[str, tuple[int, str, int]] = {
     "uniform_f4": (1, _UNIT4, 0),
     "uniform_f8": (2, _UNIT8, 0),
     "range_f4": (1, _below(f"F(D({_UNIT4}) * n1 + n0)", "F"), 3),
     "range_f8": (2, _below(f"fma({_UNIT8}, n1, n0)", "D"), 3),
+}
+_ROUNDED: dict[str, tuple[int, str, int]] = {
     "below": (1, "np.int64(w % U(n0)) + n1", 2),
     "below_wide": (2, f"np.int64({_PAIR} % np.uint64(n0)) + n1", 2),
     "any": (2, f"np.int64({_PAIR})", 0),
     "bernoulli": (2, f"{_UNIT8} < n0", 1),
+    "exponential": (2, f"math.log1p(-({_UNIT8})) / -n0", 1),
+    "cauchy": (
+        2,
+        f"n0 + n1 * math.tan({math.pi!r} * (min(max({_UNIT8}, {_EPSILON!r}), 1 - {_EPSILON!r}) - 0.5))",
+        2,
+    ),
+    "geometric": (2, f"np.ceil(math.log({_UNIT8}) / n0)", 1),
 }
-_RESULT = {"below": "i8", "below_wide": "i8", "any": "i8", "bernoulli": "b1"}
+
+
+def _element(kind: str) -> tuple[int, str, int]:
+    if kind in _ELEMENTS:
+        return _ELEMENTS[kind]
+    name, _, code = kind.rpartition("_")
+    words, value, numbers = _ROUNDED[name]
+    return words, f"{SCALARS[code]}({value})", numbers
 
 
 def _block(text: str, by: int) -> str:
@@ -72,37 +98,41 @@ def _block(text: str, by: int) -> str:
 
 def words_of(kind: str) -> int:
     """How many words an element is made of."""
-    return _ELEMENTS[kind][0]
+    return _element(kind)[0]
 
 
 @cached(64)
 def source(kind: str) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes, by name: `twist`, `permutation`, `permutation_many`, `normal_` (in blocks) and `few_` (one after the
-    other) of a dtype, or one of _ELEMENTS."""
+    other, and `few_log_` what they are the logarithms of) and `each_` (trials, each of a chance of its own) of a dtype, or what an
+    element is made of by itself, and its code."""
     if kind == "twist":
-        return _TWIST, ("i8", "i8", "*u4")
+        return _TWIST, ("i8", "i8", "*u4", "i8")
     if kind in _PERMUTATIONS:
         return _PERMUTATIONS[kind], ("i8", "i8", "*i8", "*u4", "i8", "i8", "i8")
     if kind.startswith("normal"):
         return _normal(kind[-2:])
     if kind.startswith("few"):
         code = kind[-2:]
-        body = _FEW.format(scalar=SCALARS[code], draw=_block(_TWO_UNITS, 8))
+        finish = "math.exp" if kind.startswith("few_log") else ""
+        body = _FEW.format(scalar=SCALARS[code], draw=_block(_TWO_UNITS, 8), finish=finish)
         return body, ("i8", "i8", "*" + code, "*f8", "*u4", "i8", "f8", "f8")
-    words, result, numbers = _ELEMENTS[kind]
+    if kind.startswith("each"):
+        code = kind[-2:]
+        return _EACH[code], ("i8", "i8", "*" + code, "*" + code, "*i8", "*u4", "i8")
+    words, result, numbers = _element(kind)
     draw = "\n".join(
         _TEMPER.format(name, f"{words} * i + {k}" if words > 1 else "i")
         for k, name in enumerate("wv"[:words])
     )
-    number = "i8" if kind in ("below", "below_wide", "any") else "f8"
+    number = "i8" if kind.startswith(("below", "any")) else "f8"
     text = _HEAD.format(
         title=f"{kind}: each element of {words} words",
         preamble=vmath_helpers(),
         operands=", ".join(["words", "first", *(f"n{k}" for k in range(numbers))]),
         body=_block(f"{draw}\no[i] = {result}", 8),
     )
-    out = _RESULT.get(kind) or kind[-2:]
-    return text, ("i8", "i8", "*" + out, "*u4", "i8", *[number] * numbers)
+    return text, ("i8", "i8", "*" + kind[-2:], "*u4", "i8", *[number] * numbers)
 
 
 # PyTorch's logarithm, sine and cosine of the float32 path are those of Cephes, with every multiplication that an addition follows
@@ -231,22 +261,49 @@ def @NAME@(start, stop, o, kept, words, first, mean, std):
     i = 0
     at = 0
     if kept[1] != 0 and stop > 0:
-        o[0] = F(kept[0] * std + mean)
+        o[0] = F({finish}(kept[0] * std + mean))
         kept[1] = 0
         i = 1
     while i < stop:
         {draw}
         at += 4
-        o[i] = F(radius * math.cos(angle) * std + mean)
+        o[i] = F({finish}(radius * math.cos(angle) * std + mean))
         other = radius * math.sin(angle)
         i += 1
         if i < stop:
-            o[i] = F(other * std + mean)
+            o[i] = F({finish}(other * std + mean))
             i += 1
         else:
             kept[0] = other
             kept[1] = 1
 '''
+
+# A chance beyond 0 and 1 is told of by `bad`; what else was written is then nobody's.
+_EACH_HEAD = '''"""Trials, each of a chance of its own."""
+import numpy as np
+U = np.uint32
+F = np.float32
+D = np.float64
+
+
+def @NAME@(start, stop, o, chance, bad, words, first):
+    for i in range(start, stop):
+        {draw}
+        if not (chance[i] >= 0 and chance[i] <= 1):
+            bad[0] = 1
+        o[i] = {scalar}({unit} < chance[i])
+'''
+_EACH = {
+    code: _EACH_HEAD.format(
+        draw=_block("\n".join(_TEMPER.format(name, at) for name, at in draws), 8),
+        scalar=SCALARS[code],
+        unit=unit,
+    )
+    for code, draws, unit in (
+        ("f4", [("w", "i")], _UNIT4),
+        ("f8", [("w", "2 * i"), ("v", "2 * i + 1")], _UNIT8),
+    )
+}
 
 _PERMUTE = f'''"""The shuffle of Fisher and Yates: what stands at i changes places with one of those from i on."""
 import numpy as np

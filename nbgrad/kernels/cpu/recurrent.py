@@ -7,12 +7,14 @@ expressions a `Cell` gives. Sequences may end at different steps: `meta` says wh
 the first row.
 
 Weights are read in panels, as `packed` leaves them: of each `width` columns (of each gate) the rows one after the other, with zeros
-where there are no more columns. `meta` holds: steps, rows of the batch, hidden units, elements of the state, whether the last step is
-the first, and for each step, and behind the last, at which row it begins.
+where there are no more columns. Where those of the inputs stay near as well, an input stands before the state in each row, and one product
+of both is all that a gate adds up. `meta` holds: steps, rows of the batch, hidden units, elements of the state, whether the last step is
+the first, elements of an input that stands there, and for each step, and behind the last, at which row it begins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,16 +24,26 @@ from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, ordered_vars, var
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
-from nbgrad.kernels.tile import SHAPES
+from nbgrad.kernels.tile import MIDDLE, SHAPES
 
 HEIGHT = 4  # rows that are summed at once, where tiles have no say
 _CACHED = 1 << 18  # bytes of weights that stay near while eight rows take a step
+NEAR = (
+    1 << 19
+)  # of those of states and inputs together, so that inputs are multiplied at each step and not all before
 
 
 def width(code: str, bits: int) -> int:
     """Columns of a tile of so many bits; 0 where the machine's are not known."""
     _, vectors, lanes = SHAPES[bits or 256][code]
     return vectors * lanes
+
+
+def filled(columns: int, code: str, bits: int) -> bool:
+    """Whether panels of so many columns have few of zeros: a product over all steps has fewer, and an LSTM of 20 units with 100 inputs, of
+    which two fifths are zeros, takes a tenth longer with both in one product; one of 64 with 64 a twentieth less."""
+    whole = -(-columns // width(code, bits)) * width(code, bits)
+    return 8 * (whole - columns) <= columns > 0
 
 
 def rows_of(weights: int) -> int:
@@ -70,6 +82,7 @@ class Cell:
     by_carried: Expr | None = None
     by_state: Expr | None = None
     shifted: bool = False
+    apart: tuple[int, ...] = ()  # gates whose x and u are not just added
 
 
 def _variables(letter: str, count: int) -> list[Expr]:
@@ -108,6 +121,7 @@ def _gru() -> Cell:
         (*by_gates, by_new * kr),
         by_state=g * kz,
         shifted=True,
+        apart=(2,),
     )
 
 
@@ -131,33 +145,38 @@ def cells() -> dict[str, Cell]:
 # ---------------------------------------------------------------- weights
 
 
-_PACK = '''"""Panels of {width} columns of each group of columns of a matrix, each of them all rows one after the other."""
+_PACK = '''"""Panels of {width} columns of groups of columns of two matrices: in each all rows of the one, the other, or both."""
 
 
-def @NAME@(start, stop, meta, o, w):
-    groups = meta[0]
-    columns = meta[1]
-    rows = meta[2]
-    down = meta[3]
-    along = meta[4]
-    for panel in range(start, stop):
-        first = panel // groups * {width}
+def @NAME@(start, stop, meta, o, w, v):
+    columns, parts, rows, more = meta[0], meta[1], meta[2], meta[3]
+    w_down, w_along, v_down, v_along = meta[4], meta[5], meta[6], meta[7]
+    total = meta[8]
+    for block in range(start, stop):
+        first = block * {width}
         width = min({width}, columns - first)
-        q = (panel % groups * columns + first) * along
-        p = panel * rows * {width}
-        for k in range(rows):
-            for j in range(width):
-                o[p + j] = w[q + j * along]
-            for j in range(width, {width}):
-                o[p + j] = 0
-            p += {width}
-            q += down
+        p = block * total * {width}
+        for part in range(parts):
+            group = meta[9 + 3 * part] * columns + first
+            for k in range(rows * meta[10 + 3 * part]):
+                for j in range(width):
+                    o[p + j] = w[k * w_down + (group + j) * w_along]
+                for j in range(width, {width}):
+                    o[p + j] = 0
+                p += {width}
+            for k in range(more * meta[11 + 3 * part]):
+                for j in range(width):
+                    o[p + j] = v[k * v_down + (group + j) * v_along]
+                for j in range(width, {width}):
+                    o[p + j] = 0
+                p += {width}
 '''
 
 
 def packed(code: str, bits: int) -> Code:
-    """`meta` holds: groups, columns of each, rows, the steps from row to row and from column to column."""
-    return _PACK.format(width=width(code, bits)), ("i8", "i8", "*i8", f"*{code}", f"*{code}")
+    """`meta` holds: columns of a group, how many panels there are of them, rows of both matrices, the steps from row to row and from column
+    to column of both, rows of all these panels; then of each panel its group, and whether it has rows of the one and of the other."""
+    return _PACK.format(width=width(code, bits)), ("i8", "i8", "*i8", *[f"*{code}"] * 3)
 
 
 # ---------------------------------------------------------------- steps
@@ -173,26 +192,38 @@ class _Writer:
         self.stacks = {} if bits else {f"a{i}": self.width for i in range(HEIGHT)}
         self.named: Lines = []  # addresses
 
-    def product(self, rows: str, weights: str, first: str, length: str, groups: int = 1) -> Lines:
-        """`u` becomes the product of `count` rows, the first of which begins at `first`, with the next panels of weights."""
-        self.stacks["u"] = max(self.stacks.get("u", 0), groups * self.piece * self.width)
-        lines = (self._by_tile if self.bits else self._by_loops)(rows, weights, first, length)
-        return [f"for group in range({groups}):", [*lines, f"panel += {length} * {self.width}"]]
+    def product(
+        self, rows: str, weights: str, first: str, step: str, parts: Sequence[tuple[int, str, str]]
+    ) -> Lines:
+        """`u` becomes the products of `count` rows, the first of which begins at `first`, with the next panels of weights: so many of each
+        of the `parts`, which multiply from which element of a row on, and how many."""
+        total = sum([count for count, *_ in parts])
+        self.stacks["u"] = max(self.stacks.get("u", 0), total * self.piece * self.width)
+        made, found, slot = self._by_tile if self.bits else self._by_loops, [], 0
+        for count, offset, length in parts:
+            lines = [
+                *made(rows, weights, f"{first} + {offset}", step, length),
+                f"panel += {length} * {self.width}",
+            ]
+            found += [f"for group in range({slot}, {slot + count}):", lines]
+            slot += count
+        return found
 
     @property
-    def tiles(self) -> list[str]:
-        """The high one and the low one."""
-        heights, vectors, lanes = SHAPES[self.bits][self.code]
-        return [f"edge_{self.code}_{height}x{vectors}x{lanes}" for height in heights]
+    def tiles(self) -> dict[int, str]:
+        """By their heights, the highest first."""
+        (high, low), vectors, lanes = SHAPES[self.bits][self.code]
+        heights = [high, *[MIDDLE] * (high > MIDDLE), low]
+        return {height: f"edge_{self.code}_{height}x{vectors}x{lanes}" for height in heights}
 
-    def _by_tile(self, rows: str, weights: str, first: str, length: str) -> Lines:
+    def _by_tile(self, rows: str, weights: str, first: str, step: str, length: str) -> Lines:
         names = [(f"at_{n}", f"address_of({n})") for n in (rows, weights, "u")]
         self.named += [f"{name} = {text}" for name, text in names]
         size, line = self.size, self.width * self.size
         given = [
             length,
-            f"at_{rows} + ({first} + top * {length}) * {size}",
-            f"{length} * {size}",
+            f"at_{rows} + ({first} + top * {step}) * {size}",
+            f"{step} * {size}",
             f"{size}",
             f"at_{weights} + panel * {size}",
             f"{line}",
@@ -201,19 +232,22 @@ class _Writer:
             "count - top",
             f"{self.width}, 0, 0, 0",
         ]
-        (high, low), *_ = SHAPES[self.bits][self.code]
-        many, few = (
-            [f"{tile}(({', '.join(given)}))", f"top += {n}"] for tile, n in zip(self.tiles, (high, low))
-        )
-        return [
-            "top = 0",
-            "while top < count:",
-            [f"if count - top > {low * ((high - 1) // low)}:", many, "else:", few],
-        ]
+        *higher, low = self.tiles
+        chosen: Lines = []
+        for height in higher:
+            # Rows beyond the last cost as much as others: the next lower tile takes what it covers in two rounds.
+            below = low * ((height - 1) // low)
+            word = "elif" if chosen else "if"
+            chosen += [
+                f"{word} count - top > {below}:",
+                [f"{self.tiles[height]}(({', '.join(given)}))", f"top += {height}"],
+            ]
+        few = [f"{self.tiles[low]}(({', '.join(given)}))", f"top += {low}"]
+        return ["top = 0", "while top < count:", [*chosen, "else:", few]]
 
-    def _by_loops(self, rows: str, weights: str, first: str, length: str) -> Lines:
+    def _by_loops(self, rows: str, weights: str, first: str, step: str, length: str) -> Lines:
         several, one = (self._tile(rows, weights, length, height) for height in (HEIGHT, 1))
-        starts = [f"q{i} = {first} + min(top + {i}, count - 1) * {length}" for i in range(HEIGHT)]
+        starts = [f"q{i} = {first} + min(top + {i}, count - 1) * {step}" for i in range(HEIGHT)]
         return [
             f"for top in range(0, count, {HEIGHT}):",
             [*starts, "if count - top > 1:", several, "else:", one],
@@ -239,18 +273,26 @@ class _Writer:
         ]
         return [f"if width == {self.width}:", each(self.width), "else:", each("width")] if pairs else []
 
-    def units(self, exprs: dict[str, Expr], places: dict[str, str], stored: dict[str, str]) -> Lines:
-        """Expressions of the hidden units of one row from `at` on, of what lies at `places` (`u`s are at hand), stored where it says."""
+    def slot(self, k: int) -> str:
+        """What `product` made for the k-th panel."""
+        return f"u[({k} * {self.piece} + i) * {self.width} + j]"
+
+    def units(
+        self,
+        exprs: dict[str, Expr],
+        places: dict[str, str],
+        stored: dict[str, str],
+        at_hand: dict[str, str] | None = None,
+    ) -> Lines:
+        """Expressions of the hidden units of one row from `at` on, of what lies at `places` or is at hand, stored where it says."""
         used = ordered_vars(*exprs.values())
-        read = {n: place for n, place in places.items() if n in used}
-        at_hand = {n: f"u[({n[1:]} * {self.piece} + i) * {self.width} + j]" for n in used if n not in read}
+        at_hand = {n: text for n, text in (at_hand or {}).items() if n in used}
+        read = {n: place for n, place in places.items() if n in used and n not in at_hand}
         for name in (*(f"i_{n}" for n in read), *(f"made_{n}" for n in exprs)):
             self.stacks[name] = self.width
         names = {n: f"v_{n}" for n in used}
         done = emit.emit(tuple(exprs.values()), "cpu", self.code, names)
         values = [f"v_{n} = i_{n}[j]" for n in read] + [f"v_{n} = {text}" for n, text in at_hand.items()]
-        if self.cell.shifted:
-            values += [f"v_{n} += s{n[1:]}[j]" for n in at_hand if n[0] == "u"]
         results = [f"made_{n}[j] = {text}" for n, text in zip(exprs, done.results)]
         return [
             *self.moved([(f"i_{n}[j]", place) for n, place in read.items()]),
@@ -264,7 +306,7 @@ class _Writer:
             preamble=self.preamble,
             code=self.code,
             scalar=SCALARS[self.code],
-            tile=f"from nbgrad.kernels.cpu.tile import {', '.join(self.tiles)}, full_width\n"
+            tile=f"from nbgrad.kernels.cpu.tile import {', '.join(self.tiles.values())}, full_width\n"
             if self.bits
             else "",
         )
@@ -276,15 +318,22 @@ class _Writer:
         return text_of([head, *whole]), ("i8", "i8", "*i8", *[f"*{self.code}"] * len(pointers))
 
 
-_BEGIN = ["steps = meta[0]", "batch = meta[1]", "n = meta[2]", "m = meta[3]", "reverse = meta[4]"]
+_BEGIN = [
+    "steps = meta[0]",
+    "batch = meta[1]",
+    "n = meta[2]",
+    "m = meta[3]",
+    "reverse = meta[4]",
+    "f = meta[5]",
+]
 
 
-def _rows(to: str, source: str, length: str, first: str = "begin", count: str = "rows") -> Lines:
-    """Whole rows from one place to another."""
-    return [f"for k in range({count} * {length}):", [f"{to}[{first} * {length} + k] = {source}"]]
+def _rows(to: str, source: str, length: str, count: str = "rows") -> Lines:
+    """Rows from one place to another."""
+    return [f"for i in range({count}):", [f"for k in range({length}):", [f"{to} = {source}"]]]
 
 
-def _stepping(turned: bool, piece: int, start: Lines, step: Lines) -> Lines:
+def _stepping(turned: bool, piece: int, start: Lines, step: Lines, end: Sequence[Any] = ()) -> Lines:
     """The loops over pieces of work and steps, from the last on where that is `turned`."""
     last, first = "steps - 1 - step", "step"
     return [
@@ -298,11 +347,12 @@ def _stepping(turned: bool, piece: int, start: Lines, step: Lines) -> Lines:
                 f"t = ({last} if reverse else {first})"
                 if not turned
                 else f"t = ({first} if reverse else {last})",
-                "row = meta[5 + t] + begin",
-                "count = min(rows, meta[6 + t] - row)",
+                "row = meta[6 + t] + begin",
+                "count = min(rows, meta[7 + t] - row)",
                 "if count > 0:",
                 step,
             ],
+            *end,
         ],
     ]
 
@@ -311,10 +361,38 @@ def _blocks(length: str, width: int, lines: Lines) -> Lines:
     return [f"for at in range(0, {length}, {width}):", [f"width = min({width}, {length} - at)", *lines]]
 
 
+_STATE = "o_z[(begin + i) * (f + m) + f + {}]"  # behind the input of a row
+
+
+def _sums(w: _Writer, inside: bool) -> tuple[list[tuple[int, str, str]], dict[str, str], Lines]:
+    """What `product` makes of rows for the gates, where the x and u are that are at hand then, and what has to be read before."""
+    gates, apart = len(w.cell.gates), w.cell.apart if inside else ()
+    parts, at_hand, begin = [(gates - len(apart), "0", "(f + m)")], {}, []
+    biases = {"x": "b_x", "u": "b"}
+    for slot, k in enumerate([k for k in range(gates) if k not in apart]):
+        at_hand[f"u{k}"] = w.slot(slot)
+        if inside:
+            at_hand[f"x{k}"] = f"s{k}[j]"
+            begin += [(f"s{k}[j]", " + ".join(f"{b}[{k} * n + at + j]" for b in biases.values()))]
+        elif w.cell.shifted:
+            at_hand[f"u{k}"] += f" + s{k}[j]"
+            begin += [(f"s{k}[j]", f"b[{k} * n + at + j]")]
+    for e, k in enumerate(apart):
+        parts += [(1, "0", "f"), (1, "f", "m")]
+        for d, (letter, bias) in enumerate(biases.items()):
+            at_hand[f"{letter}{k}"] = f"{w.slot(gates - len(apart) + 2 * e + d)} + s{letter}{k}[j]"
+            begin += [(f"s{letter}{k}[j]", f"{bias}[{k} * n + at + j]")]
+    w.stacks |= {name.split("[")[0]: w.width for name, _ in begin}
+    return parts, at_hand, w.moved(begin)
+
+
 @cached(64)
-def forward(name: str, code: str, bits: int, piece: int, projected: bool, kept: bool = True) -> Code:
+def forward(
+    name: str, code: str, bits: int, piece: int, projected: bool, inside: bool, kept: bool = True
+) -> Code:
     """Writes the outputs of all steps, the last states, and, if that is `kept`, what `backward` reads: the x become the gates, and beside
-    each output stands the state before it. Where it is `projected`, the state is another product, `r`, of what the cell gives."""
+    each output stands the state before it. Where it is `projected`, the state is another product, `r`, of what the cell gives. The x are
+    made `inside` or stand where the gates will."""
     cell = cells()[name]
     w, gates, more = _Writer(cell, code, bits, piece), len(cell.gates), len(cell.more)
     hidden = "o_m[(row + i) * n + at + j]" if projected else "o_y[(row + i) * m + at + j]"
@@ -322,41 +400,56 @@ def forward(name: str, code: str, bits: int, piece: int, projected: bool, kept: 
     exprs = exprs if kept else {}
     stored = {f"g{k}": f"o_gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
     places = {f"x{k}": stored[f"g{k}"] for k in range(gates)}
-    places |= {"h": "o_h[(begin + i) * m + at + j]", "c": "o_c[(begin + i) * n + at + j]"}
+    places |= {"h": _STATE.format("at + j"), "c": "o_c[(begin + i) * n + at + j]"}
     stored |= {f"e{k}": f"o_more[((row + i) * {more} + {k}) * n + at + j]" for k in range(more)}
     stored |= {"h": hidden, "c": places["c"]}
     exprs |= {"h": cell.hidden} | ({} if cell.carried is None else {"c": cell.carried})
-    block = w.product("o_h", "w", "begin * m", "m", gates)
-    if cell.shifted:
-        w.stacks |= {f"s{k}": w.width for k in range(gates)}
-        block += w.moved([(f"s{k}[j]", f"b[{k} * n + at + j]") for k in range(gates)])
-    block += ["for i in range(count):", w.units(exprs, places, stored)]
+    parts, at_hand, before = _sums(w, inside)
+    block = w.product("o_z", "w", "begin * (f + m)", "(f + m)", parts) + before
+    block += ["for i in range(count):", w.units(exprs, places, stored, at_hand)]
+    state = _STATE.format("k")
     step = [
-        *(_rows("o_prev", "o_h[begin * m + k]", "m", "row", "count") if kept else []),
+        *_rows("o_z[(begin + i) * (f + m) + k]", "x[(row + i) * f + k]", "f", "count"),
+        *(_rows("o_prev[(row + i) * m + k]", state, "m", "count") if kept else []),
         "panel = 0",
         *_blocks("n", w.width, block),
     ]
     if projected:
         taken = w.moved([("o_y[(row + i) * m + at + j]", f"u[i * {w.width} + j]")])
-        step += [
-            "panel = 0",
-            *_blocks("m", w.width, [*w.product("o_m", "r", "row * n", "n"), "for i in range(count):", taken]),
-        ]
-    step += _rows("o_h", "o_y[row * m + k]", "m", count="count")
-    start = _rows("o_h", "h[begin * m + k]", "m")
-    start += _rows("o_c", "c[begin * n + k]", "n") if cell.carried is not None else []
-    pointers = ["o_y", "o_h", "o_c", "o_gates", "o_more", "o_prev", "o_m", "h", "c", "w", "b", "r"]
+        made = w.product("o_m", "r", "row * n", "n", [(1, "0", "n")])
+        step += ["panel = 0", *_blocks("m", w.width, [*made, "for i in range(count):", taken])]
+    step += _rows(state, "o_y[(row + i) * m + k]", "m", "count")
+    start = _rows(state, "h[(begin + i) * m + k]", "m")
+    cells_rows = "o_c[(begin + i) * n + k]", "c[(begin + i) * n + k]"
+    start += _rows(*cells_rows, "n") if cell.carried is not None else []
+    pointers = [
+        "o_y",
+        "o_h",
+        "o_c",
+        "o_gates",
+        "o_more",
+        "o_prev",
+        "o_m",
+        "o_z",
+        "x",
+        "h",
+        "c",
+        "w",
+        "b_x",
+        "b",
+        "r",
+    ]
     return w.source(
         "all steps" + ", of which nothing is kept" * (not kept),
         pointers,
-        _stepping(False, piece, start, step),
+        _stepping(False, piece, start, step, _rows("o_h[(begin + i) * m + k]", state, "m")),
     )
 
 
 @cached(64)
-def backward(name: str, code: str, bits: int, piece: int, projected: bool) -> Code:
+def backward(name: str, code: str, bits: int, piece: int, projected: bool, inside: bool = False) -> Code:
     """Writes the gradients of what was summed for the gates (of both parts, where they differ), of the first states, and, where outputs are
-    `projected`, all that arrives at each output."""
+    `projected`, all that arrives at each output; of the inputs too, if their part is `inside`."""
     cell = cells()[name]
     w, gates, more = _Writer(cell, code, bits, piece), len(cell.gates), len(cell.more)
     places = {f"k{k}": f"gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
@@ -372,13 +465,14 @@ def backward(name: str, code: str, bits: int, piece: int, projected: bool) -> Co
     step: Lines
     if projected:
         step = ["for k in range(count * m):", ["o_t[row * m + k] = g_y[row * m + k] + o_h[begin * m + k]"]]
-        made = w.product("o_t", "r", "row * m", "m")
+        made = w.product("o_t", "r", "row * m", "m", [(1, "0", "m")])
         places["g"] = f"u[i * {w.width} + j]"
     else:
         step = ["for k in range(count * m):", ["o_h[begin * m + k] += g_y[row * m + k]"]]
         made = []
         places["g"] = state
     by_u, length = "o_u" if cell.by_u else "o_x", f"{gates} * n"
+    whole = "row * length", "length", [(1, "0", "length")]
     add = f" + {state}" if cell.by_state is not None else ""
     taken = w.moved([(state, f"u[i * {w.width} + j]{add}")])
     step += [
@@ -386,11 +480,30 @@ def backward(name: str, code: str, bits: int, piece: int, projected: bool) -> Co
         *_blocks("n", w.width, [*made, "for i in range(count):", w.units(exprs, places, stored)]),
         f"length = {length}",
         "panel = 0",
-        *_blocks(
-            "m", w.width, [*w.product(by_u, "w", "row * length", "length"), "for i in range(count):", taken]
-        ),
+        *_blocks("m", w.width, [*w.product(by_u, "w", *whole), "for i in range(count):", taken]),
     ]
-    start = _rows("o_h", "g_h[begin * m + k]", "m")
-    start += _rows("o_c", "g_c[begin * n + k]", "n") if cell.carried is not None else []
-    pointers = ["o_x", "o_u", "o_h", "o_c", "o_t", "g_y", "g_h", "g_c", "gates", "more", "prev", "w", "r"]
+    if inside:
+        taken = w.moved([("o_g[(row + i) * f + at + j]", f"u[i * {w.width} + j]")])
+        product = w.product("o_x", "w_x", *whole)
+        step += ["panel = 0", *_blocks("f", w.width, [*product, "for i in range(count):", taken])]
+    start = _rows("o_h[(begin + i) * m + k]", "g_h[(begin + i) * m + k]", "m")
+    cells_rows = "o_c[(begin + i) * n + k]", "g_c[(begin + i) * n + k]"
+    start += _rows(*cells_rows, "n") if cell.carried is not None else []
+    pointers = [
+        "o_x",
+        "o_u",
+        "o_h",
+        "o_c",
+        "o_t",
+        "o_g",
+        "g_y",
+        "g_h",
+        "g_c",
+        "gates",
+        "more",
+        "prev",
+        "w",
+        "w_x",
+        "r",
+    ]
     return w.source("all steps backwards", pointers, _stepping(True, piece, start, step))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbgrad.base.source import fill, text_of
+from nbgrad.base.tables import Table
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr, free_vars
 from nbgrad.kernels import faults
@@ -23,7 +24,7 @@ BLOCK = 4096  # elements that are added up in their own dtype; in as many lanes 
 WIDTH = 64  # rows that `columns` works side by side
 FEW = 32  # elements of each of those that are added up in their own dtype
 ABREAST = 32  # short rows that are laid side by side
-SHORT = 16  # elements of such a row at most: one block
+SHORT = 26  # elements of such a row at most, one block: of 25 a cross entropy takes 72 us in place of 88, of 32 84 in place of 65
 LINE = 16  # elements of a row that one thread adds to: a cache line of them
 
 START = {"sum": "0.0", "max": "-inf"}
@@ -73,6 +74,10 @@ class Program:
     @property
     def outputs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for step in self.steps for name in step.write))
+
+
+# The programs of kernels whose rows are runs, with the code of elements, by the kernel's address: for who does several by strips.
+in_runs: Table[int, tuple[Program, str]] = Table("kernels.cpu.rows.in_runs", None)
 
 
 _HEAD = '''"""{title}, {how}."""

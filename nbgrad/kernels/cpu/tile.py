@@ -26,7 +26,10 @@ _REALS: dict[str, Any] = {
 def _loop(name: str) -> Callable[..., None]:
     kind, code, shape = name.split("_")
     real, counts = _REALS[code], [int(n) for n in shape.split("x")]
-    size, width = ctypes.sizeof(real), counts[-1] * (counts[-2] if len(counts) > 1 else 1)
+    size, width = (
+        ctypes.sizeof(real),
+        counts[-1] * (counts[-2] if len(counts) > 1 and kind != "shifts" else 1),
+    )
 
     def at(address: int) -> Any:
         return real.from_address(int(address))
@@ -69,7 +72,40 @@ def _loop(name: str) -> Callable[..., None]:
                 total = real(at(a + i * row + p * size).value * at(b + p * size).value + total).value
             at(to + i * size).value = total
 
-    return {"move": move, "turn": turn, "dots": dots}.get(kind, outer)
+    def there(base: int, table: int, k: int) -> int:
+        return base + ctypes.c_int64.from_address(table + 8 * k).value
+
+    def taps(
+        k: int, a: int, b: int, table: int, ldb: int, c: int, ldc: int, have: int, columns: int, add: int
+    ) -> None:
+        for i in range(min(have, counts[0])):
+            for j in range(min(columns, width)):
+                total = real(0).value
+                for p in range(k):
+                    y = at(there(b + i * ldb + j * size, table, p)).value
+                    total = real(at(a + p * size).value * y + total).value
+                at(c + i * ldc + j * size).value = real(total + at(add).value).value
+
+    def shifts(
+        rows: int, g: int, ldg: int, x: int, ldx: int, table: int, have: int, columns: int, sums: int
+    ) -> None:
+        for t in range(min(have, counts[0])):
+            for j in range(min(columns, width)):
+                place = at(sums + (t * width + j) * size)
+                for r in range(rows):
+                    product = (
+                        at(g + r * ldg + j * size).value * at(there(x, table, t) + r * ldx + j * size).value
+                    )
+                    place.value = real(place.value + product).value
+
+    known: dict[str, Callable[..., None]] = {
+        "move": move,
+        "turn": turn,
+        "dots": dots,
+        "taps": taps,
+        "shifts": shifts,
+    }
+    return known.get(kind, outer)
 
 
 def _define(name: str) -> Callable[..., None]:

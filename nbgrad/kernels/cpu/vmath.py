@@ -27,6 +27,7 @@ from nbgrad.kernels.vmath import (
     mad,
     narrow,
     number4,
+    opaque,
     or_cos,
     or_fmod,
     or_pow,
@@ -196,6 +197,9 @@ for _or_2 in (or_fmod, or_pow):
         (types.Float,) * 3,
         _emit_or(_or_2.__name__[3:]),
     )
+_lowered(
+    opaque, lambda x: x, (types.Any,), lambda context, builder, sig, args: args[0]
+)  # llvmlite has no `freeze`
 _lowered(truncated, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("trunc"))
 _lowered(down, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("floor"))
 _lowered(root, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("sqrt"))

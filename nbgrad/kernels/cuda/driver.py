@@ -8,8 +8,10 @@ any other failure an `AcceleratorError`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from nbgrad.base.records import NamedTuple
 
 THREADS = 256  # of every block
 CAPTURES = (
@@ -111,6 +113,23 @@ class Driver(Protocol):
 
 class Device(Driver, Protocol):
     """What else users ask of a device."""
+
+    # products of matrices, by a library: `blas` is None where it has none
+
+    @property
+    def blas(self) -> Any: ...
+
+    def multiply(self, g: Any, x: int, y: int, o: int, room: int, stream: int) -> None: ...
+
+    # factors of matrices, by a library: `solver` is None where it has none
+
+    @property
+    def solver(self) -> Any: ...
+
+    def room_for(self, routine: str, code: str, values: Mapping[str, int]) -> int:
+        """Elements of its own memory that a routine wants."""
+
+    def factor(self, routine: str, code: str, values: Mapping[str, int], stream: int) -> None: ...
 
     # streams, and marks in them
 

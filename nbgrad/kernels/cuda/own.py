@@ -6,8 +6,7 @@ geometry that an op has worked out says where things lie, how they are shared am
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from nbgrad.base.records import NamedTuple
 from nbgrad.kernels.family import Text
 
 

@@ -29,18 +29,24 @@ def @NAME@(start, stop, o{stood}, n, threads, turns, seed, offset{operands}):
             c3 = U(0)
             k0 = U({seed} & 0xFFFFFFFF)
             k1 = U(({seed} >> 32) & 0xFFFFFFFF)
-            for a_round in range(10):
-                one = W(0xD2511F53) * W(c0)
-                two = W(0xCD9E8D57) * W(c2)
-                c0 = U(U(two >> W(32)) ^ U(c1 ^ k0))
-                c1 = U(two & W(0xFFFFFFFF))
-                c2 = U(U(one >> W(32)) ^ U(c3 ^ k1))
-                c3 = U(one & W(0xFFFFFFFF))
-                k0 = U(k0 + U(0x9E3779B9))
-                k1 = U(k1 + U(0xBB67AE85))
+            {rounds}
             {values}
             {stores}
 '''
+# Of the counter c0 .. c3 and the key k0, k1 four words.
+ROUNDS = [
+    "for a_round in range(10):",
+    [
+        "one = W(0xD2511F53) * W(c0)",
+        "two = W(0xCD9E8D57) * W(c2)",
+        "c0 = U(U(two >> W(32)) ^ U(c1 ^ k0))",
+        "c1 = U(two & W(0xFFFFFFFF))",
+        "c2 = U(U(one >> W(32)) ^ U(c3 ^ k1))",
+        "c3 = U(one & W(0xFFFFFFFF))",
+        "k0 = U(k0 + U(0x9E3779B9))",
+        "k1 = U(k1 + U(0xBB67AE85))",
+    ],
+]
 _UNIT4 = "F({0}) * F(2.3283064365386963e-10) + F(1.1641532182693481e-10)"
 _UNIT8 = "F(W({0}) ^ (W({1}) << W(21))) * 1.1102230246251565e-16 + 5.551115123125783e-17"
 _ANGLE4 = "F({0}) * F(1.4629180792671596e-09) + F(7.314590396335798e-10)"
@@ -126,6 +132,7 @@ def source(kind: str, code: str, close: bool = False, captured: bool = False) ->
         seed="stood[0]" if captured else "seed",
         offset="(offset + stood[1])" if captured else "offset",
         operands="".join(f", n{k}" for k in range(len(letters))),
+        rounds=ROUNDS,
         values=_drawn(kind, code),
         stores=stores,
     )

@@ -86,7 +86,7 @@ def _rows(e: templates.Element, count: int, copies: bool) -> Lines:
             "rest = i // n",
             "j = np.int64(i - rest * n)",
             *(f"p{k} = np.int64(0)" for k in e.moving),
-            "for e in range(d):",
+            "for e in range(d - 1):",
             [
                 "size = np.uint64(meta[2 + e])",
                 "left = rest // size",
@@ -94,6 +94,8 @@ def _rows(e: templates.Element, count: int, copies: bool) -> Lines:
                 "rest = left",
                 *places,
             ],
+            "if d > 0:",  # of the last dimension what is left is the place
+            ["e = d - 1", "at = np.int64(rest)", *places],
             *e.fixed,
             *e.body,
             "i += np.uint64(cuda.gridsize(1))",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import NamedTuple
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import cached
 
 LEAST = 13000  # CUDA's version, as its driver says it, that the packages of the extra are for

@@ -7,7 +7,7 @@ of what a stream was asked while it was captured.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -50,6 +50,11 @@ class Mark:
 
 
 class Prompt:
+    """`blas` is what plays a library of products, `solver` one of factors, if anything does."""
+
+    blas: Any = None
+    solver: Any = None
+
     def __init__(self) -> None:
         self._streams = count(1)
         self._captured: dict[int, list[Work]] = {}
@@ -65,6 +70,15 @@ class Prompt:
             self.do(work, stream)
         else:
             captured.append(work)
+
+    def multiply(self, g: Any, x: int, y: int, o: int, room: int, stream: int) -> None:
+        self.asked(stream, lambda: self.blas.gemm(g, x, y, o, room, stream))
+
+    def room_for(self, routine: str, code: str, values: Mapping[str, int]) -> int:
+        return int(self.solver.size(routine, code, values))
+
+    def factor(self, routine: str, code: str, values: Mapping[str, int], stream: int) -> None:
+        self.asked(stream, lambda: self.solver.run(routine, code, values, stream))
 
     def do(self, work: Work, stream: int) -> None:
         work()

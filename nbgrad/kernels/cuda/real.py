@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from nbgrad.base.tables import Table
-from nbgrad.kernels.cuda import probe
+from nbgrad.kernels.cuda import probe, solver
+from nbgrad.kernels.cuda.blas import Gemm, Library, library
 from nbgrad.kernels.cuda.cubins import cubin
 from nbgrad.kernels.cuda.driver import CAPTURES, THREADS, AcceleratorError, Properties
 
@@ -219,6 +221,38 @@ class Real:
         Real.launch(self, code, blocks, args, stream)
         if not self.capturing(stream):
             self.synchronize(stream)
+
+    @cached_property
+    def blas(self) -> Library | None:
+        if _here.device is not self:
+            self._enter()
+        with self._unwatched() if _watched else nullcontext():
+            return library()
+
+    def multiply(self, g: Gemm, x: int, y: int, o: int, room: int, stream: int) -> None:
+        if _here.device is not self:
+            self._enter()
+        assert self.blas is not None
+        self.blas.gemm(g, x, y, o, room, stream)
+
+    @cached_property
+    def solver(self) -> solver.Library | None:
+        if _here.device is not self:
+            self._enter()
+        with self._unwatched() if _watched else nullcontext():
+            return solver.library()
+
+    def room_for(self, routine: str, code: str, values: Mapping[str, int]) -> int:
+        if _here.device is not self:
+            self._enter()
+        assert self.solver is not None
+        return self.solver.size(routine, code, values)
+
+    def factor(self, routine: str, code: str, values: Mapping[str, int], stream: int) -> None:
+        if _here.device is not self:
+            self._enter()
+        assert self.solver is not None
+        self.solver.run(routine, code, values, stream)
 
     def _of_core(self, error: Exception) -> Exception:
         name = str(error).partition(":")[0]

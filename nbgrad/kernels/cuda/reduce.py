@@ -45,6 +45,15 @@ def @NAME@(items, meta, o, x{numbers}):
             length = min(n, total_length - row * n) if outer == 1 else whole
             {lost}
             k = lane
+            while outer == 1 and k + 15 * lanes < length:
+                q = begin + k * step
+                far = lanes * step
+                {read_ahead}
+                up = {first}
+                {fold_ahead}
+                k += 16 * lanes
+                part = {part}
+                {add}
             while k < length:
                 up = {first}
                 last = min(k + 16 * lanes, length)
@@ -111,6 +120,16 @@ def @NAME@(items, meta, o, x{numbers}):
             length = min(outer, total_length - row * outer)
             {lost}
             k = lane
+            while dr == 1 and k + 120 < length:
+                far = meta[7 + 2 * dk]
+                q = begin + k * far
+                far = 8 * far
+                {read_ahead}
+                up = {first}
+                {fold_ahead}
+                k += 128
+                part = {part}
+                {add}
             while k < length:
                 up = {first}
                 last = min(k + 128, length)
@@ -146,6 +165,11 @@ def @NAME@(items, meta, o, x{numbers}):
 """
 
 
+def _ahead(load: str, k: int) -> str:
+    """A load of one of 16 elements that a lane folds: all are asked for before the first is waited for."""
+    return load.replace("a = ", f"a{k} = ", 1).replace("[q]", f"[q + {k} * far]" if k else "[q]")
+
+
 def reduction(
     title: str,
     prologue: Expr,
@@ -163,6 +187,7 @@ def reduction(
 ) -> Own:
     """Of rows, whether they lie together or not, or of columns."""
     p = reduce.pieces(title, prologue, combine, finish, code, kind, accumulator, out, numbers, identity)
+    fold = p.join("up", p.value, p.held, p.scalar)
     truth = accumulator == "b1"
     shared = "parts[{}] != 0" if truth else "parts[{}]"
     source = fill(
@@ -171,7 +196,9 @@ def reduction(
         share="np.uint8" if truth else SCALARS[accumulator],
         lost=["lost = A(0)"] * p.compensated,
         prologue=p.prologue,
-        fold=p.join("up", p.value, p.held, p.scalar),
+        fold=fold,
+        read_ahead=[_ahead(p.holes["load"], k) for k in range(16)],
+        fold_ahead=[line for k in range(16) for line in (f"a = a{k}", *p.prologue, f"up = {fold}")],
         part="up" if p.same else "A(up)",
         gathered=p.tail[: p.compensated],
         kept=shared.format("thread"),

@@ -25,3 +25,5 @@ from nbgrad.nn.modules.rnn import *  # noqa: F403
 from nbgrad.nn.modules.sparse import *  # noqa: F403
 from nbgrad.nn.modules.transformer import *  # noqa: F403
 from nbgrad.nn.modules.upsampling import *  # noqa: F403
+
+globals()["__all__"] = [name for name in dir() if name[:1].isupper()]

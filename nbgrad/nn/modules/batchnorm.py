@@ -13,6 +13,7 @@ from nbgrad.nn._made import empty, ones, zeros
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
 from nbgrad.ops.make.data import tensor
+from nbgrad.ops.views.join import cat
 
 
 class _NormBase(Module):
@@ -153,8 +154,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """A batch norm whose statistics are those of all processes of a group. There is one process here, so it is `BatchNorm` of inputs
-    [batch, features, ...].
+    """A batch norm of [batch, features, ...] whose statistics, while it trains, are those of all processes of a group, or of all that there
+    are. Of one process it is `BatchNorm`.
 
     >>> net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
     >>> net[1]
@@ -182,6 +183,48 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    def forward(self, input: Tensor) -> Tensor:
+        from nbgrad.distributed._groups import chosen, is_initialized, is_outside
+
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        if not (by_batch and self.training and is_initialized()) or is_outside(self.process_group):
+            return super().forward(input)
+        group = chosen(self.process_group)
+        if group.size() == 1:
+            return super().forward(input)
+        self._check_input_dim(input)
+        return self._by_all(input, group)
+
+    def _by_all(self, input: Tensor, group: Any) -> Tensor:
+        """Sums travel, and squares of what differs from the mean of all: so nothing is lost of a small variance beside a large mean."""
+        from nbgrad.distributed.nn.functional import all_reduce
+
+        over = [d for d in range(input.dim()) if d != 1]
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        wide = input.float() if input.dtype.itemsize == 2 else input
+        count = tensor([input.numel() / input.size(1)], dtype=wide.dtype, device=wide.device)
+        told = all_reduce(cat([wide.sum(over), count]), group=group)
+        mean, number = told[:-1] / told[-1], told[-1].detach()
+        apart = wide - mean.view(shape)
+        var = all_reduce((apart * apart).sum(over), group=group) / number
+        if self.track_running_stats:
+            self._follow(mean.detach(), var.detach() * (number / (number - 1)))
+        out = apart * (var + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            out = out * self.weight.view(shape)
+        if self.bias is not None:
+            out = out + self.bias.view(shape)
+        return out.to(input.dtype)
+
+    def _follow(self, mean: Tensor, var: Tensor) -> None:
+        share = 0.0 if self.momentum is None else self.momentum
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else share
+        for running, now in ((self.running_mean, mean), (self.running_var, var)):
+            if running is not None:
+                running.mul_(1 - share).add_(now.to(running.dtype), alpha=share)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -31,6 +31,9 @@ class _InstanceNorm(_NormBase):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _get_no_batch_dim(self) -> int:
+        return self.dims + 1
+
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (self.dims + 1, self.dims + 2):
             raise ValueError(

@@ -7,13 +7,16 @@ a state dict holds the module's own tensors, and hooks run in PyTorch's order an
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
+from nbgrad import __future__
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor
@@ -24,6 +27,7 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
 from nbgrad.nn.parameter import Buffer, Parameter, is_lazy
 from nbgrad.ops.host.storage import share_all
+from nbgrad.ops.host.swap import swap_tensors
 from nbgrad.ops.make.filled import empty_like
 from nbgrad.tape.node import HookTable, RemovableHandle, register
 
@@ -416,9 +420,24 @@ class Module:
                 if isinstance(value, Buffer)
                 else name not in self._non_persistent_buffers_set
             )
-            self.register_buffer(name, value, kept)
+            if type(self).register_buffer is Module.register_buffer:
+                self.register_buffer(name, value, kept)
+            else:
+                self._register_buffer_in_its_way(name, value, kept)
         else:
             super().__setattr__(name, value)
+
+    def _register_buffer_in_its_way(self, name: str, value: Tensor | None, persistent: bool) -> None:
+        """By a subclass's own function, which may know of persistent buffers only."""
+        if "persistent" in inspect.signature(self.register_buffer).parameters:
+            self.register_buffer(name, value, persistent)
+        elif not persistent:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without the persistent "
+                "argument is not allowed."
+            )
+        else:
+            self.register_buffer(name, value)
 
     def _forget(self, name: str, but: str) -> None:
         """Whatever the name stood for, other than in this table."""
@@ -646,22 +665,27 @@ class Module:
             for module in self.children():
                 module._apply(fn)
         for name, param in self._parameters.items():
-            if param is not None:
-                with no_grad():
-                    held, before = fn(param), param.grad
-                    grad = None if before is None else fn(before)
-                if held.device is not param.device:
-                    if is_lazy(param):
-                        lazy: Any = type(param)
-                        elsewhere = lazy(param.requires_grad, device=held.device, dtype=held.dtype)
-                    else:
-                        elsewhere = Parameter(held, param.requires_grad)
-                    self._parameters[name] = elsewhere
-                    elsewhere.grad = grad
-                    continue
-                param.data = held
+            if param is None:
+                continue
+            if __future__.get_swap_module_params_on_conversion():
+                self._swap_converted(name, param, fn)
+                continue
+            with no_grad():
+                held, before = fn(param), param.grad
+                grad = None if before is None else fn(before)
+            if held.device is not param.device or __future__.get_overwrite_module_params_on_conversion():
+                if is_lazy(param):
+                    lazy: Any = type(param)
+                    elsewhere = lazy(param.requires_grad, device=held.device, dtype=held.dtype)
+                else:
+                    elsewhere = Parameter(held, param.requires_grad)
+                self._parameters[name] = elsewhere
                 if before is not None and grad is not None:
-                    before.data = grad
+                    elsewhere.grad = grad.requires_grad_(before.requires_grad)
+                continue
+            param.data = held
+            if before is not None and grad is not None:
+                before.data = grad
         for name, buffer in self._buffers.items():
             if buffer is None:
                 continue
@@ -670,6 +694,28 @@ class Module:
             else:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _swap_converted(self, name: str, param: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
+        """Let a parameter and its gradient, which stay the same objects, be what `fn` makes of them."""
+        with no_grad():
+            held: Tensor = fn(param)
+        grad = param.grad
+        param.grad = None  # or the parameter would have a claim on it
+        try:
+            swap_tensors(param, Parameter(held, requires_grad=param.requires_grad))
+        except Exception as error:
+            param.grad = grad
+            raise RuntimeError(f"_apply(): Couldn't swap {self._get_name()}.{name}") from error
+        if grad is None:
+            return
+        with no_grad():
+            converted = fn(grad)
+        converted.requires_grad_(grad.requires_grad)
+        try:
+            swap_tensors(grad, converted)
+        except Exception as error:
+            raise RuntimeError(f"_apply(): Couldn't swap {self._get_name()}.{name}.grad") from error
+        param.grad = grad
 
     @overload
     def to(
@@ -805,6 +851,25 @@ class Module:
         tensor([1., 1., 1.])
         """
         return self.train(False)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile its calls where they stand, as `torch.compile(module, ...)` does those of a new module: no name of a parameter changes.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> layer.compile(backend="eager")
+        >>> layer(torch.ones(3, 2)).shape, list(layer.state_dict())
+        (torch.Size([3, 1]), ['weight', 'bias'])
+        """
+        forward = type(self).forward.__get__(self)
+        compiled = import_module("nbgrad.compiler").compile(forward, *args, **kwargs)
+        if compiled is not forward:  # which `backend="eager"` leaves
+            self.__dict__["forward"] = compiled
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        if hasattr(state.get("forward"), "explain"):  # a copy is not compiled, as in PyTorch
+            del state["forward"]
+        return state
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
         """Let all parameters require grad, or none, and give the module.
@@ -955,7 +1020,7 @@ class Module:
     def _load_one(
         self, name: str, key: str, own: Tensor, given: Any, assign: bool, error_msgs: list[str]
     ) -> None:
-        if not isinstance(given, Tensor):
+        if not (isinstance(given, Tensor) or hasattr(given, "__torch_function__")):
             error_msgs.append(
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
                 f"but received {type(given)}"
@@ -971,29 +1036,30 @@ class Module:
                 f"model is {own.shape}."
             )
             return
+        swap = __future__.get_swap_module_params_on_conversion()
+        if own.is_meta and not given.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
+                "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
+                "corresponding key in the module instead of copying them in place?)",
+                UserWarning,
+                stacklevel=4,
+            )
         try:
             with no_grad():
+                if swap:
+                    _swap_loaded(own, own.module_load(given, assign=assign), given)
+                    return
                 if not assign:
-                    if own.is_meta and not given.is_meta:
-                        warnings.warn(
-                            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
-                            "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
-                            "corresponding key in the module instead of copying them in place?)",
-                            UserWarning,
-                            stacklevel=4,
-                        )
                     own.copy_(given)
                     return
                 if isinstance(own, Parameter):
-                    if isinstance(given, Parameter):
-                        given.requires_grad_(own.requires_grad)
-                    else:
-                        given = Parameter(given, requires_grad=own.requires_grad)
+                    given = _as_parameter(given, own.requires_grad)
                 setattr(self, name, given)
         except Exception as error:
             error_msgs.append(
-                f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and whose '
-                f"dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
+                f'While {"swapping" if swap else "copying"} the parameter named "{key}", whose dimensions in the model are '
+                f"{own.size()} and whose dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
             )
 
     def load_state_dict(
@@ -1272,7 +1338,8 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        extra = self.extra_repr().split("\n") if self.extra_repr() else []
+        text = self.extra_repr()
+        extra = text.split("\n") if text else []
         children = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
         lines = [*extra, *children]
         if len(extra) == 1 and not children:
@@ -1296,6 +1363,21 @@ _HOOK_TABLES = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+
+
+def _as_parameter(t: Tensor, requires_grad: bool) -> Parameter:
+    if not isinstance(t, Parameter):
+        return Parameter(t, requires_grad)
+    t.requires_grad_(requires_grad)
+    return t
+
+
+def _swap_loaded(own: Tensor, loaded: Tensor, given: Tensor) -> None:
+    if loaded is given or loaded is own:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load"
+        )
+    swap_tensors(own, _as_parameter(loaded, own.requires_grad) if isinstance(own, Parameter) else loaded)
 
 
 def _addindent(s_: str, numSpaces: int) -> str:

@@ -269,8 +269,9 @@ class RNNBase(Module):
         return shown
 
     def _weights_have_changed(self) -> bool:
+        own = self._parameters
         for ref, name in zip(self._flat_weight_refs, self._flat_weights_names, strict=True):
-            weight = getattr(self, name, None)
+            weight = own[name] if name in own else getattr(self, name, None)
             if weight is not None and ref is not None and ref() is not weight:
                 return True
         return False
@@ -372,9 +373,8 @@ class LSTM(RNNBase):
         )
 
     def _zero_states(self, input: Tensor, batch: int) -> Any:
-        return tuple(
-            [self._zeros(input, batch, n) for n in (self.proj_size or self.hidden_size, self.hidden_size)]
-        )
+        cells = self._zeros(input, batch, self.hidden_size)
+        return self._zeros(input, batch, self.proj_size) if self.proj_size else cells, cells
 
     def _with_batch(self, hx: Any, batched: bool) -> Any:
         if any(h.dim() != (3 if batched else 2) for h in (hx[0], hx[1])):

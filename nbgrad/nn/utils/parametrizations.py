@@ -51,7 +51,17 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> layer.parametrizations.weight.original0.shape
     torch.Size([3, 1])
     """
-    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def take_older(state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        """A state dict of `nn.utils.weight_norm` fits, too."""
+        older = [f"{prefix}{name}_{word}" for word in "gv"]
+        if all(key in state_dict for key in older):
+            for k, key in enumerate(older):
+                state_dict[f"{prefix}parametrizations.{name}.original{k}"] = state_dict.pop(key)
+
+    module._register_load_state_dict_pre_hook(take_older)
+    return module
 
 
 # ---------------------------------------------------------------- the largest singular value

@@ -194,6 +194,24 @@ def _attribute(name: str) -> property:
     return property(read, write)
 
 
+def _check_inverse(parametrization: Any, made: Any, before: Tensor, where: str) -> None:
+    """Whether what a further parametrization gives back is as what it was given."""
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        back = parametrization.right_inverse(made)
+    except NotImplementedError:
+        return
+    if not isinstance(back, Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}")
+    for word in ("dtype", "shape"):
+        if getattr(back, word) != getattr(before, word):
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {word} as {where}, unless the `unsafe` flag "
+                f"is enabled.\n{where}.{word}: {getattr(before, word)}\nreturned {word}: {getattr(back, word)}"
+            )
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
@@ -213,7 +231,9 @@ def register_parametrization(
         if not unsafe:
             before = getattr(module, tensor_name)
             words = f"module.{tensor_name}.{{}}", f"parametrization(module.{tensor_name}).{{}}"
-            _check(parametrization(before), before.shape, before.dtype, words, "unless the `unsafe`")
+            made = parametrization(before)
+            _check(made, before.shape, before.dtype, words, "unless the `unsafe`")
+            _check_inverse(parametrization, made, before, f"module.{tensor_name}")
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:

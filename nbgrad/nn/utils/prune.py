@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
@@ -193,7 +194,7 @@ class PruningContainer(BasePruningMethod):
             left = (slice(None),) * t.ndim
         else:
             raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
-        mask = default_mask.clone().to(dtype=default_mask.dtype)
+        mask = default_mask.clone().to(dtype=t.dtype)
         mask[left] = method.compute_mask(t[left], default_mask=default_mask[left]).to(mask.dtype)
         return mask
 
@@ -216,22 +217,12 @@ class _ByAmount(BasePruningMethod):
     """Prunes so many elements or slices, or such a share of them."""
 
     def __init__(self, amount: Any) -> None:
-        if not isinstance(amount, (int, float)):
-            raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-        if amount < 0 or (isinstance(amount, float) and amount > 1.0):
-            raise ValueError(
-                f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
-            )
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _count(self, of: int) -> int:
-        if isinstance(self.amount, float):
-            return round(self.amount * of)
-        if self.amount > of:
-            raise ValueError(
-                f"amount={self.amount} should be smaller than the number of parameters to prune={of}"
-            )
-        return self.amount
+        _validate_pruning_amount(self.amount, of)
+        return _compute_nparams_toprune(self.amount, of)
 
 
 class _Elements(_ByAmount):
@@ -282,13 +273,8 @@ class _Slices(_ByAmount):
 
     def _slices(self, t: Tensor) -> tuple[int, int]:
         """How many there are along the dimension, and how many are to go."""
-        if t.ndim <= 1:
-            raise ValueError(
-                f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} "
-                f"with {t.ndim} dims"
-            )
-        if self.dim >= t.ndim:
-            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
         there = t.shape[self.dim]
         return there, self._count(there)
 
@@ -330,7 +316,7 @@ class LnStructured(_Slices):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Zeros in the slices of the smallest norms."""
         there, count = self._slices(t)
-        lengths = norm(t, self.n, list(_others(t, self.dim)))
+        lengths = _compute_norm(t, self.n, self.dim)
         kept = topk(lengths, there - count, largest=True).indices
         return default_mask if count == 0 else self._only(t, kept, default_mask)
 
@@ -354,6 +340,47 @@ class CustomFromMask(BasePruningMethod):
         )
         both: Tensor = default_mask * self.mask.to(dtype=default_mask.dtype)
         return both
+
+
+# By these names methods of pruning outside look at what they are given, too.
+
+
+def _validate_pruning_amount_init(amount: Any) -> None:
+    if not isinstance(amount, Real):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    if float(amount) < 0 or (not isinstance(amount, Integral) and float(amount) > 1):
+        raise ValueError(
+            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
+        )
+
+
+def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
+    if isinstance(amount, Integral) and int(amount) > tensor_size:
+        raise ValueError(
+            f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}"
+        )
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    if t.ndim <= 1:
+        raise ValueError(
+            f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} "
+            f"with {t.ndim} dims"
+        )
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    if dim >= t.ndim:
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> Any:
+    return amount if isinstance(amount, Integral) else round(amount * tensor_size)
+
+
+def _compute_norm(t: Tensor, n: Any, dim: int) -> Tensor:
+    lengths: Tensor = norm(t, n, list(_others(t, dim)))
+    return lengths
 
 
 def _others(t: Tensor, dim: int) -> tuple[int, ...]:

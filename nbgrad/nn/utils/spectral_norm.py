@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.module import Module
-from nbgrad.nn.parameter import Parameter
+from nbgrad.nn.parameter import Parameter, UninitializedParameter
 from nbgrad.nn.utils.parametrizations import _as_matrix, _direction, _output_dim, _power_steps
 from nbgrad.ops.linear.products import dot, mv
 
@@ -65,6 +65,11 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if isinstance(weight, UninitializedParameter):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy forward before "
+                "applying spectral normalization"
+            )
         with no_grad():
             rows, columns = _as_matrix(weight, dim).shape
             u, v = [_direction(weight, n, eps) for n in (rows, columns)]

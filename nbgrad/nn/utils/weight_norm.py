@@ -8,7 +8,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.module import Module
-from nbgrad.nn.parameter import Parameter
+from nbgrad.nn.parameter import Parameter, UninitializedParameter
 from nbgrad.nn.utils.parametrizations import _WeightNorm
 
 
@@ -31,6 +31,11 @@ class WeightNorm:
                 raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         hook = WeightNorm(name, dim)
         weight: Tensor = getattr(module, name)
+        if isinstance(weight, UninitializedParameter):
+            raise ValueError(
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before "
+                "applying weight normalization"
+            )
         length, direction = hook._norm.right_inverse(weight)
         del module._parameters[name]
         module.register_parameter(f"{name}_g", Parameter(length.data))

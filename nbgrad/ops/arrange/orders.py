@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from nbgrad.core.arguments import unset
+from nbgrad.core.arguments import before_guard, unset
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor, empty, hooks, wrap
-from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.core.tensor import Tensor, empty, hooks
+from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.kernels.cpu import triangle as _kernels
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.index.place import SIZES, _index_select, _of_array, _read, along
-from nbgrad.ops.views.copy import clone, clone_spec, copier, dense_copy, in_place, zeros
-from nbgrad.ops.views.order import transpose
+from nbgrad.ops.index.place import SIZES, _index_select, _of_array, along
+from nbgrad.ops.views.copy import clone_spec, copier, copying, dense_copy, in_place, zeros
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
 from nbgrad.ops.views.views import _sizes
 
@@ -34,12 +35,30 @@ from nbgrad.ops.views.views import _sizes
     input=lambda g, dims: _flip(g, dims=dims),
 )
 def _flip(input: Spec, *, dims: Ints) -> Run:
+    return _reversed(input, dims)
+
+
+def _reversed(input: Spec, dims: Ints, shown: Spec | None = None) -> Run:
     """A copy that reads these dimensions from their ends."""
     strides = tuple([-s if d in dims else s for d, s in enumerate(input.strides)])
     last = sum([(input.shape[d] - 1) * input.strides[d] for d in dims])
-    return copier(input.like(strides=strides), clone_spec(input), last)
+    return copier(input.like(strides=strides), clone_spec(input), last, shown)
 
 
+def _by_their_name(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`dims=` of ints, which come to the same by place."""
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if len(args) == 1 and [*more] == ["dims"]:
+            dims = more["dims"]
+            if (dims.__class__ is tuple or dims.__class__ is list) and {*map(type, dims)} == {int}:
+                return slow(args[0], tuple(dims))
+        return slow(*args, **more)
+
+    return short
+
+
+@partial(before_guard, _by_their_name)
 @settled
 def flip(input: Tensor, *order: Any, dims: Any = None) -> Any:
     """A copy with the order along each of `dims` reversed. The gradient is reversed likewise.
@@ -95,24 +114,42 @@ def _roll_each(x: Tensor, shifts: Ints, dims: Ints) -> Tensor:
 )
 def _rolled(input: Spec, *, shifts: Ints, dims: Ints) -> Run:
     """Without dimensions, the elements as one line."""
-    made = input.dense()
-    if not made.numel:
-        return lambda t: empty(made)
-    dense, line = copier(input, made), made.like((made.numel,))
-    strides = _rolled_strides(tuple(input.shape), input.strides, shifts, dims)
-    laid_out = copier(made, made.like(strides=strides))
-    shape, places = made.shape if dims else line.shape, []
-    for shift, d in zip(shifts, dims or (0,)):
-        n = tuple.__getitem__(shape, d)
-        places.append(along(d, (np.arange(n) - shift) % n, made if dims else line))
+    if not input.numel:
+        return lambda t: empty(input.dense())
+    if not (dims or input.contiguous):
+        dense, rolled = copier(input, input.dense()), _rolled_parts(input.dense(), shifts, dims)
+        return lambda t: rolled(dense(t))
+    return _rolled_parts(input, shifts, dims)
+
+
+def _rolled_parts(input: Spec, shifts: Ints, dims: Ints) -> Run:
+    """Along each dimension two parts change places: a copy for each of the blocks that they cut."""
+    shape = tuple(input.shape)
+    made = input.like(strides=_rolled_strides(shape, input.strides, shifts, dims))
+    line = (shape, input.strides, made.strides) if dims else ((input.numel,), (1,), (1,))
+    blocks = [(line[0], 0, 0)]
+    for d, n in enumerate(line[0]):
+        by = sum([s for s, e in zip(shifts, dims or (0,)) if e == d]) % n
+        parts = [(n - by, 0, by), (by, n - by, 0)]
+        blocks = [
+            ((*sizes[:d], size, *sizes[d + 1 :]), old + begin * line[1][d], new + end * line[2][d])
+            for sizes, old, new in blocks
+            for size, begin, end in parts
+            if size
+        ]
+    copies = [
+        (copying(made.like(sizes, line[2]), input.like(sizes, line[1])), old, new)
+        for sizes, old, new in blocks
+    ]
+    look, size = made.backend.view, made.itemsize
 
     def run(t: Tensor) -> Tensor:
-        out = t if dims else wrap(t._buf if input.contiguous else dense(t)._buf, line)
-        for place in places:
-            out = _read(out, place)
-        return wrap(out._buf, made)
+        out = empty(made)
+        for k, old, new in copies:
+            k.launch(k.address, k.n, look(out._buf, new * size), look(t._buf, old * size))
+        return out
 
-    return run if strides == made.strides else lambda t: laid_out(run(t))
+    return run
 
 
 def _rolled_strides(shape: Ints, strides: Ints, shifts: Ints, dims: Ints) -> Ints:
@@ -158,7 +195,9 @@ def _triangle(name: str, node_name: str, upper: bool, words: str) -> Callable[..
         for strides in (out.strides, input.strides):
             meta += strides[-2::-1]
         source, signature = _kernels.triangle(SIZES[input.itemsize], upper)
-        address = out.backend.kernel(f"{name}_{SIZES[input.itemsize]}", source, signature).address
+        address = out.backend.kernel(
+            f"{name}_{SIZES[input.itemsize]}", source, signature, unrolled=False
+        ).address
         items = prod(outer) if columns else 0
         launch = out.backend.launch(3, "", out.numel if items > 1 else items, out.numel < FEW)
         how = input.backend.constants([*meta, input.strides[-1], above])
@@ -246,10 +285,9 @@ def repeat(self: Tensor, *repeats: Any) -> Any:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
         )
     if any(n < 0 for n in times):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(times)}: "
-            f"{list(_alternating(tuple(self.shape), times)[2])}"
-        )
+        shape = list(_alternating(tuple(self.shape), times)[2])
+        first = next(n for n in shape if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {shape}")
     return call_of(_repeat, self, times=times)
 
 
@@ -287,6 +325,22 @@ def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
     return _of_array(np.repeat(np.arange(times.size, dtype=times.dtype), times))
 
 
+def _quick_repeats(input: Any, repeats: Any, dim: Any, *, output_size: Any) -> Quick | None:
+    if type(input) is not Spec or type(repeats) is not int or output_size is not None or not input.ndim:
+        return None
+    if dim is None:
+        if not input.contiguous:
+            return None
+        input, dim = input.like((input.numel,)), 0
+    d, shape, strides = layout.wrap_dim(dim, input.ndim), tuple(input.shape), input.strides
+    spread = input.like(
+        (*shape[: d + 1], repeats, *shape[d + 1 :]), (*strides[: d + 1], 0, *strides[d + 1 :])
+    )
+    made = input.like((*shape[:d], shape[d] * repeats, *shape[d + 1 :]))
+    return copier(spread, spread.dense(), shown=made)
+
+
+@quickly(_quick_repeats)
 def repeat_interleave(
     input: Any = unset, repeats: Any = unset, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -314,7 +368,8 @@ def repeat_interleave(
     if times.dtype.kind not in "i":
         raise RuntimeError("repeats has to be Long or Int tensor")
     if (times < 0).any():
-        raise RuntimeError("repeats can not be negative")
+        one = not isinstance(repeats, Tensor)
+        raise RuntimeError("Repeats must be non-negative" if one else "repeats can not be negative")
     if times.size not in (1, n):
         raise RuntimeError(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
@@ -336,22 +391,23 @@ def repeat_interleave(
     return _index_select(input, place=along(d, index, input._spec))
 
 
-@differentiable(
+@prepared(
     "Rot90Backward0",
     tangent=LINEAR,
-    batch=lambda x, k, dims: _rot90(x, k=k, dims=tuple(d + 1 for d in dims)),
+    batch=lambda x, k, dims: _rot90(x, k=k, dims=tuple([d + 1 for d in dims])),
     input=lambda g, k, dims: _rot90(g, k=-k % 4, dims=dims),
 )
-def _rot90(input: Tensor, *, k: int, dims: Ints) -> Tensor:
-    if k == 0:
-        return clone(input)
-    if k == 2:
-        return flip(input, *dims)
-    out = transpose(flip(input, dims[1] if k == 1 else dims[0]), *dims)
-    return wrap(out._buf, out._spec)  # laid out so, and no view
+def _rot90(input: Spec, *, k: int, dims: Ints) -> Run:
+    if k % 2 == 0:
+        return _reversed(input, dims if k else ())
+    made, order = clone_spec(input), [*range(input.ndim)]
+    order[dims[0]], order[dims[1]] = dims[1], dims[0]
+    shape, strides = ([of[d] for d in order] for of in (tuple(input.shape), made.strides))
+    return _reversed(input, dims[1:] if k == 1 else dims[:1], made.like(tuple(shape), tuple(strides)))
 
 
-def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+@settled
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Any:
     """A copy turned by `k` quarters in the plane of `dims`, from the first towards the second. The gradient is turned back.
 
     >>> torch.arange(4).view(2, 2).rot90()
@@ -367,7 +423,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(
             f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
         )
-    return _rot90(input, k=k % 4, dims=(a, b))
+    return call_of(_rot90, input, k=k % 4, dims=(a, b))
 
 
 __all__ = [

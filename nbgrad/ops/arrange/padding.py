@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import cached
-from nbgrad.core.tensor import Tensor, empty
-from nbgrad.dispatch.elementwise import differentiable, make_view
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.memory import dtypes
 from nbgrad.memory.device import device
 from nbgrad.memory.layout import Ints, format_strides, suggested_format
+from nbgrad.memory.storage import Spec
 from nbgrad.ops.index.place import Place, _picker, of_numbers
-from nbgrad.ops.views.copy import clone, fill_memory
-from nbgrad.ops.views.slices import _slice_geometry, narrow
+from nbgrad.ops.views.copy import clone, clone_spec, copier, copying, full
 
 # ---------------------------------------------------------------- of one value
 
@@ -41,30 +41,49 @@ def _padded_shape(shape: Ints, pad: Ints) -> Ints:
     return tuple(sizes)
 
 
-@differentiable(
+def _padded(sp: Spec, pad: Ints) -> Spec:
+    """How it lies with that around it."""
+    shape = tuple(sp.shape)
+    padded = _padded_shape(shape, pad)
+    return sp.like(padded, format_strides(padded, suggested_format(shape, sp.strides)))
+
+
+@prepared(
     "ConstantPadNd",
     tangent=lambda t, pad: _constant(t, pad=pad, value=0),
     batch=lambda x, pad, value: _constant(x, pad=pad, value=value),
-    input=lambda g, pad: _constant(g, pad=tuple(-n for n in pad), value=0),
+    input=lambda g, pad: _constant(g, pad=tuple([-n for n in pad]), value=0),
 )
-def _constant(input: Tensor, *, pad: Ints, value: Any) -> Tensor:
-    sp, shape = input._spec.plain, _padded_shape(tuple(input.shape), pad)
-    inside = _inside(tuple(input.shape), pad)
+def _constant(input: Spec, *, pad: Ints, value: Any) -> Run:
+    """All is filled, and the part inside copied over it."""
+    shape, made = tuple(input.shape), _padded(input, pad)
+    part, old, new = list(shape), 0, 0
+    for d, begin, cut, part[d] in _inside(shape, pad):
+        old += cut * input.strides[d]
+        new += begin * made.strides[d]
+    inside = input.like(tuple(part), input.strides)
     if max(pad) <= 0:
-        for d, _, cut, length in inside:
-            input = narrow(input, d, cut, length)
-        return clone(input)
-    lies = suggested_format(tuple(sp.shape), sp.strides)
-    out = empty(sp.like(shape, format_strides(shape, lies)))
-    fill_memory(out, value)
-    inner, part = out, input
-    for d, begin, cut, length in inside:
-        inner = make_view(inner, *_slice_geometry(inner._spec, dim=d, start=begin, length=length, step=1))
-        part = narrow(part, d, cut, length)
-    if part.numel():
-        inner.copy_(part)
-    out._storage = None
-    return out
+        return copier(inside, clone_spec(inside), old)
+    number = float(value) if input.dtype.is_floating_point else value
+    if not inside.numel:
+        return lambda t: full(made, number)
+    k = copying(made.like(inside.shape, made.strides), inside)
+    look, new, old = made.backend.view, new * made.itemsize, old * input.itemsize
+
+    def run(t: Tensor) -> Tensor:
+        out = full(made, number)
+        k.launch(k.address, k.n, look(out._buf, new), look(t._buf, old))
+        return out
+
+    return run
+
+
+def _told(input: Tensor | Spec, value: Any) -> Any:
+    """The number as what the tensor holds; in words what equals another number, or not even itself, and so would not be found again."""
+    if not input.dtype.is_floating_point:
+        return int(value)
+    value = float(value)
+    return str(value) if value != value or str(value) == "-0.0" else value
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
@@ -84,8 +103,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
         )
     if not any(sizes):
         return clone(input)
-    kind = float if input.dtype.is_floating_point else int
-    return _constant(input, pad=sizes, value=kind(value))
+    padded: Tensor = _constant(input, pad=sizes, value=_told(input, value))
+    return padded
 
 
 # ---------------------------------------------------------------- of what is there
@@ -125,6 +144,11 @@ def _places(mode: str, shape: Ints, pad: Ints, where: device) -> Place:
     """Which elements are read along each of the last dimensions."""
     count = len(pad) // 2
     dims = tuple(range(len(shape) - count, len(shape)))
+    if mode != "circular" and 0 in shape[-count - 1 :]:
+        raise RuntimeError(
+            f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+            f"input, but got: {list(shape)}"
+        )
     lines = []
     for k, d in enumerate(reversed(dims)):
         n, low, high = shape[d], pad[2 * k], pad[2 * k + 1]
@@ -150,7 +174,8 @@ def _places(mode: str, shape: Ints, pad: Ints, where: device) -> Place:
     return Place(dims, indices[::-1], block)
 
 
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+@settled
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
     """`input` with more around it: `value` ("constant"), what lies inside of the edge in mirror order ("reflect"), the edge itself
     ("replicate") or the other end ("circular"). `pad` holds the numbers before and after, the last dimension first. The gradient of
     what was copied adds up where it came from.
@@ -169,7 +194,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"{len(sizes)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
-        return constant_pad_nd(input, sizes, 0 if value is None else value)
+        if not any(sizes) or (value.__class__ is float and not value):  # -0.0 would be found where 0.0 is
+            return constant_pad_nd(input, sizes, 0 if value is None else value)
+        return call_of(_constant, input, pad=sizes, value=_told(input, 0 if value is None else value))
     if value:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     count = len(sizes) // 2
@@ -182,7 +209,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
     place = _places(mode, tuple(input.shape), sizes, input.device)
     op = {"reflect": _reflected, "replicate": _replicated}.get(mode)
-    return (_circular if op is None else op[count - 1])(input, place=place)
+    return call_of(_circular if op is None else op[count - 1], input, place=place)
 
 
 __all__ = ["constant_pad_nd"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
@@ -18,12 +19,45 @@ from nbgrad.memory.backend import check_size
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.index.place import _index_select, _spread_same, along
-from nbgrad.ops.views.copy import full, to_dtype
+from nbgrad.ops.views.copy import clone, contiguous, full, to_dtype
 from nbgrad.ops.views.join import cat, stack
 from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import _expand, reshape, unsqueeze
 from nbgrad.ops.views.slices import _slice
 from nbgrad.ops.views.views import _sizes, view
+
+# ---------------------------------------------------------------- one part
+
+
+def _back(g: Tensor, input_spec: Spec, dim: int, start: int, length: int) -> Tensor:
+    found = full(input_spec.dense(), 0)
+    return found.slice_scatter(g, dim, start, start + length)
+
+
+@differentiable("NarrowCopy", input=_back)
+def _narrow_copy(input: Tensor, *, dim: int, start: int, length: int) -> Tensor:
+    return clone(contiguous(_slice(input, dim=dim, start=start, length=length, step=1)))
+
+
+@method
+def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
+    """What `narrow` gives, as a copy.
+
+    >>> torch.narrow_copy(torch.arange(6), 0, 2, 3)
+    tensor([2, 3, 4])
+    """
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    d = layout.wrap_dim(dim, input.ndim)
+    n = tuple.__getitem__(input.shape, d)
+    if not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    start += n if start < 0 else 0
+    if length < 0 or start + length > n:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    result = _narrow_copy(input, dim=d, start=start, length=length)
+    return result if out is None else into("narrow_copy", out, result, (input,))
+
 
 # ---------------------------------------------------------------- splitting
 
@@ -385,6 +419,7 @@ __all__ = [
         "dsplit",
         "hsplit",
         "meshgrid",
+        "narrow_copy",
     ),
     *("tensor_split", "vander", "vsplit"),
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,14 +38,17 @@ class _Printable(Protocol):
 # ---------------------------------------------------------------- options
 
 
+@dataclass
 class _Options:
-    def __init__(self) -> None:
-        self.precision, self.edgeitems, self.linewidth = 4, 3, 80
-        self.threshold: float = 1000
-        self.sci_mode: bool | None = None
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
 
 
-_options = _Options()
+_Options.__qualname__ = "__PrinterOptions"  # as PyTorch's print
+options = _Options()
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
@@ -74,13 +78,13 @@ def set_printoptions(
     chosen = _PROFILES.get(profile, {}) if profile is not None else {}
     chosen = chosen | {name: value for name, value in given.items() if value is not None}
     for name, value in chosen.items():
-        setattr(_options, name, value)
-    _options.sci_mode = sci_mode
+        setattr(options, name, value)
+    options.sci_mode = sci_mode
 
 
 def get_printoptions() -> dict[str, Any]:
     """What `set_printoptions` has set, by name."""
-    return dict(vars(_options))
+    return asdict(options)
 
 
 @contextmanager
@@ -97,40 +101,34 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
 # ---------------------------------------------------------------- numbers
 
 
-def _format_all(values: list[Any], floating: bool) -> tuple[list[str], int]:
-    """The numbers as text, padded on the left to one width, and that width."""
-    if not floating:
-        texts = [str(value) for value in values]
-        width = max(map(len, texts), default=1)
-        return [text.rjust(width) for text in texts], width
+class Formatter:
+    """How the numbers of one tensor are written, padded on the left to one `width`: what is told by all that are shown."""
 
-    counted = [value for value in values if value != 0 and math.isfinite(value)]
-    sci = False
-    whole = True
-    if counted:
-        least, most = min(map(abs, counted)), max(map(abs, counted))
-        sci = most / least > 1000.0 or most > 1.0e8 or least < 1.0e-4
-        if _options.sci_mode is not None:
-            sci = _options.sci_mode
-        whole = all(value.is_integer() for value in counted)
+    def __init__(self, values: list[Any], floating: bool) -> None:
+        self.floating, self.sci, self.whole = floating, False, True
+        counted = values
+        if floating:
+            # Zeros, infinities and NaN have no say in the width: they may stick out, which is PyTorch's convention.
+            counted = [value for value in values if value != 0 and math.isfinite(value)]
+            if counted:
+                least, most = min(map(abs, counted)), max(map(abs, counted))
+                self.sci = most / least > 1000.0 or most > 1.0e8 or least < 1.0e-4
+                if options.sci_mode is not None:
+                    self.sci = options.sci_mode
+                self.whole = all(value.is_integer() for value in counted)
+        self.width = max([len(self._text(value)) for value in counted], default=1)
 
-    if sci:
-        spec = f".{_options.precision}e"
-    elif whole:
-        spec = ".0f"
-    else:
-        spec = f".{_options.precision}f"
-    texts = [format(value, spec) for value in values]
-    if whole and not sci:
-        # The point says that they are floats.
-        texts = [
-            text + "." if math.isfinite(value) else text for text, value in zip(texts, values, strict=True)
-        ]
-    # Zeros, infinities and NaN have no say in the width: they may stick out, which is PyTorch's convention.
-    width = max(
-        (len(t) for t, v in zip(texts, values, strict=True) if v != 0 and math.isfinite(v)), default=1
-    )
-    return [text.rjust(width) for text in texts], width
+    def _text(self, value: Any) -> str:
+        if not self.floating:
+            return str(value)
+        if self.sci:
+            return format(value, f".{options.precision}e")
+        if self.whole:  # the point says that it is a float
+            return format(value, ".0f") + ("." if math.isfinite(value) else "")
+        return format(value, f".{options.precision}f")
+
+    def format(self, value: Any) -> str:
+        return self._text(value).rjust(self.width)
 
 
 # ---------------------------------------------------------------- brackets and lines
@@ -138,8 +136,8 @@ def _format_all(values: list[Any], floating: bool) -> tuple[list[str], int]:
 
 def _shown(data: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[bool]]:
     """The elements that are printed, and for each dimension whether its middle is left out."""
-    edge = _options.edgeitems
-    cut = [data.size > _options.threshold and size > 2 * edge for size in data.shape]
+    edge = options.edgeitems
+    cut = [data.size > options.threshold and size > 2 * edge for size in data.shape]
     for axis, left_out in enumerate(cut):
         if left_out:
             before = (slice(None),) * axis
@@ -151,12 +149,12 @@ def _layout(items: Iterator[str], shape: tuple[int, ...], cut: list[bool], width
     """Brackets around the next items, one level for each dimension of `shape`."""
     if not shape:
         return next(items)
-    size, edge = shape[0], _options.edgeitems
+    size, edge = shape[0], options.edgeitems
     if len(shape) == 1:
         cells = [next(items) for _ in range(size)]
         if cut[0]:
             cells.insert(edge, " ..." if edge else "...")
-        per_line = max(1, (_options.linewidth - indent) // (width + 2))
+        per_line = max(1, (options.linewidth - indent) // (width + 2))
         lines = [", ".join(cells[i : i + per_line]) for i in range(0, len(cells), per_line)]
         separator = ",\n"
     else:
@@ -167,12 +165,14 @@ def _layout(items: Iterator[str], shape: tuple[int, ...], cut: list[bool], width
     return "[" + (separator + " " * (indent + 1)).join(lines) + "]"
 
 
-def _contents(t: _Printable, indent: int) -> str:
+def contents(t: _Printable, indent: int) -> str:
+    """The numbers within their brackets, lines after the first moved by `indent`."""
     if t.device.type == "meta":
         return "..."
     data, cut = _shown(t._host())
-    items, width = _format_all(data.reshape(-1).tolist(), t.dtype.is_floating_point)
-    return _layout(iter(items), data.shape, cut, width, indent)
+    values = data.reshape(-1).tolist()
+    formatter = Formatter(values, t.dtype.is_floating_point)
+    return _layout(map(formatter.format, values), data.shape, cut, formatter.width, indent)
 
 
 # ---------------------------------------------------------------- what follows the numbers
@@ -193,7 +193,7 @@ def _suffixes(t: _Printable) -> list[str]:
         if t.dtype is not default:  # no element shows that it is int64 or bool
             suffixes.append(f"dtype={t.dtype}")
     else:
-        if not _options.edgeitems:
+        if not options.edgeitems:
             suffixes.append(f"size={tuple(t.shape)}")
         if t.dtype not in (default, dtypes.int64, dtypes.bool_):
             suffixes.append(f"dtype={t.dtype}")
@@ -212,21 +212,25 @@ def _suffixes(t: _Printable) -> list[str]:
     return suffixes
 
 
-def tensor_repr(t: _Printable, name: str = "tensor", contents: str | None = None) -> str:
-    """PyTorch's `repr`; `name` is "tensor", or the class name where the tensor's class is the user's own, who also may have written
-    the `contents`."""
-    indent = len(name) + 1
-    if contents is None:
-        contents = "[]" if 0 in t.shape else _contents(t, indent)
-    text = f"{name}({contents}"
+def add_suffixes(text: str, suffixes: list[str], indent: int, on_new_line: bool = False) -> str:
+    """The text closed behind its suffixes, which go to a new line where they do not fit, the first of them if told to."""
     column = (
         len(text) - text.rfind("\n") + 1
     )  # two more than the line is long: PyTorch counts so, and breaks earlier
-    for suffix in _suffixes(t):
-        if column + len(suffix) + 2 > _options.linewidth:
+    for suffix in suffixes:
+        if on_new_line or column + len(suffix) + 2 > options.linewidth:
             text += ",\n" + " " * indent + suffix
-            column = indent + len(suffix)
+            column, on_new_line = indent + len(suffix), False
         else:
             text += ", " + suffix
             column += len(suffix) + 2
     return text + ")"
+
+
+def tensor_repr(t: _Printable, name: str = "tensor", given: str | None = None) -> str:
+    """PyTorch's `repr`; `name` is "tensor", or the class name where the tensor's class is the user's own, who also may have given
+    what stands between the brackets."""
+    indent = len(name) + 1
+    if given is None:
+        given = "[]" if 0 in t.shape else contents(t, indent)
+    return add_suffixes(f"{name}({given}", _suffixes(t), indent)

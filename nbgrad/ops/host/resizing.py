@@ -7,6 +7,7 @@ call is refused. Who shares memory is asked here, at a call that is rare, and no
 from __future__ import annotations
 
 import gc
+import math
 import sys
 import threading
 from collections import Counter
@@ -17,6 +18,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from nbgrad.base import collector
+from nbgrad.base.switches import recorded
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, hooks, requires, storage_of
 from nbgrad.core.writes import check_write, written
@@ -66,21 +69,16 @@ def share(storages: Sequence[Storage]) -> None:
             return
         tensors: dict[int, list[Tensor]] = {key: [] for key in wanted}
         records: dict[int, list[Storage]] = {key: [] for key in wanted}
-        frozen = gc.get_freeze_count()
-        if frozen:
-            gc.unfreeze()  # or tensors that were made before would not be found
-        for (
-            x
-        ) in gc.get_objects():  # one look at all for all memories: of each by itself it takes 20 ms and more
-            kind = type(x)
-            if issubclass(kind, Storage) and id(getattr(x, "memory", None)) in wanted:
-                records[id(x.memory)].append(x)
-            elif issubclass(kind, Tensor):
-                record = getattr(x, "_storage", None)
-                memory = getattr(x, "_buf", None) if record is None else record.memory
-                if id(memory) in wanted:
-                    tensors[id(memory)].append(x)
-        del x
+        frozen = collector.thaw()  # or tensors that were made before would not be found
+        # All memories at once: to look for each by itself takes 20 ms and more.
+        for record in collector.alive(Storage):
+            if id(getattr(record, "memory", None)) in wanted:
+                records[id(record.memory)].append(record)
+        for t in collector.alive(Tensor):
+            kept = getattr(t, "_storage", None)
+            memory = getattr(t, "_buf", None) if kept is None else kept.memory
+            if id(memory) in wanted:
+                tensors[id(memory)].append(t)
         if frozen:
             gc.freeze()
         import_module("nbgrad.multiprocessing")  # from here on Python's own sends tensors as handles
@@ -113,6 +111,8 @@ def _sharers(storage: Storage) -> tuple[list[Tensor], list[Storage]]:
         raise RuntimeError(FIXED)
     tensors, records, all_known = _search(storage)
     if not all_known and not _lent(records):
+        for record in list(recorded.records):
+            record.forget("memory gets another size")
         gc.collect()  # a circle that nobody reaches has no share; threads that search at once leave some
         tensors, records, all_known = _search(storage)
     if not all_known or _lent(records):
@@ -194,6 +194,8 @@ def check_sizes(shape: Sequence[int], itemsize: int) -> None:
             raise RuntimeError("numel: integer multiplication overflow")
     if numel * itemsize > layout.MAX_NUMEL:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if shape and layout.contiguous_strides(shape)[0] > layout.MAX_NUMEL:  # which may be so of no elements
+        raise RuntimeError("Stride calculation overflowed")
 
 
 def _resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
@@ -256,6 +258,40 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     if memory_format is layout.preserve_format:
         memory_format = layout.suggested_format(shape, like.strides)
     return resize_(self, shape, memory_format=memory_format)
+
+
+@method
+def _t_resize(self: Tensor, *sizes: Any) -> Tensor:
+    """Deprecated: a `view`, or a copy of another shape where the elements do not lie in order; better written so:
+
+    >>> torch.arange(4).reshape(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    warn("non-inplace resize is deprecated")
+    return _reshaped(self, _sizes(sizes, "resize"))
+
+
+@method
+def _t_resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """Deprecated: a `view` of the shape of another tensor; better written so:
+
+    >>> torch.arange(4).reshape_as(torch.ones(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    warn("non-inplace resize_as is deprecated")
+    return _reshaped(self, tuple(tensor.shape))
+
+
+def _reshaped(t: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    if math.prod(sizes) != t.numel():
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, sizes))} ({math.prod(sizes)} elements in total), but the given tensor has a size of "
+            f"{'x'.join(map(str, t.shape))} ({t.numel()} elements). autograd's resize can only change the shape of a given tensor, while "
+            "preserving the number of elements. "
+        )
+    return t.contiguous().view(sizes)
 
 
 __all__ = ["resize_as_"]

@@ -18,7 +18,7 @@ from nbgrad.base.tables import Table
 from nbgrad.base.warn import warn
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import OVERLAP
-from nbgrad.core.tensor import Tensor, edge, requires, storage_of
+from nbgrad.core.tensor import Tensor, common, edge, requires, storage_of, wrap
 from nbgrad.core.writes import CopySlices
 from nbgrad.dispatch.elementwise import no_overlap
 from nbgrad.dispatch.look import ANY, SCOPE, Look, following, learn, looking, rule_of
@@ -277,6 +277,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
     shape = tuple(t._spec.shape)
     dims: list[int] = []
     arrays: list[Tensor] = []
+    indices = [x if x is None or x._spec.dtype is not dtypes.bool_ else common(x) for x in indices]
     mapped = [x for x in indices if x is not None and type(x._buf) is Batched]
     if mapped:
         return _own_places(t, indices, mapped, kept)
@@ -355,6 +356,9 @@ Element = tuple[Row, int, int, Any, tuple[Spec], Spec]
 _rows: Table[Spec, Row] = Table("ops.index.brackets.rows", 4096)
 _elements: Table[Spec, Element] = Table("ops.index.brackets.elements", 4096)
 _views: Table[tuple[Any, ...], Look] = Table("ops.index.brackets.views", 8192)  # of any other index
+_planless: Table[tuple[Any, ...], Spec] = Table(
+    "ops.index.brackets.planless", 4096
+)  # shown without a plan: nothing
 
 # What stands for the end of a dimension while an index is looked up: `slice.indices` makes a key of a slice in one call, in which -1 and
 # this less 1 are the same. So it is a number that no program has, and above the size of any dimension that has a plan.
@@ -443,9 +447,15 @@ def _key_of(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(items)
 
 
+_AS_INT = dtypes.int64, dtypes.int32  # of one element
+
+
 def _anew(self: Tensor, index: Any) -> Tensor:
     """What has no plan, or none yet."""
     kind = type(index)
+    at = index._spec if kind is Tensor else None
+    if at is not None and at.read is not None and not at.ndim and at.dtype in _AS_INT and self._spec.ndim:
+        return _getitem(self, index.item())
     if (kind is Tensor or kind is tuple) and (found := named.read(self, index)) is not None:
         return found
     if kind is tuple and (found := _parted(self, index)) is not None:
@@ -513,9 +523,11 @@ def _planned(t: Tensor, index: Any) -> bool:
         return sp.ndim > 1 and sp not in _elements and bool(_elements.keep(sp, _element(sp)))
     else:
         key = _key_of(sp, index)
-    if key is None or key in _views:
+    if key is None or key in _views or key in _planless:
         return False
     look = learn(t, lambda leaf: _shown(leaf, index))
+    if look is None and not state.active:
+        _planless.keep(key, _shown(wrap(t._buf, sp), index)._spec)
     return look is not None and bool(_views.keep(key, look))
 
 
@@ -589,6 +601,9 @@ def _seen(t: Tensor, index: Any) -> tuple[Spec, int] | None:
         look = _view_of(key)
         if look is not None:
             return look[0], look[1]
+        nothing = _planless.get(key)
+        if nothing is not None:
+            return None if nothing.numel else (nothing, 0)
     else:
         return None
     return _seen(t, index) if _planned(t, index) else None

@@ -11,7 +11,7 @@ from nbgrad.base.tables import PLANS, Table
 from nbgrad.base.warn import warn_once
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import NO_VALUES
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, common
 from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
@@ -696,6 +696,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     read = input if tuple(input.shape) == shape else expand(input, shape)
+    mask = common(mask)
     if type(mask._buf) is Batched:
         raise RuntimeError(
             "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this "

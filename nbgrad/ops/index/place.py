@@ -10,10 +10,11 @@ import builtins
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.switches import determinism
 from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.base.warn import warn
@@ -22,6 +23,7 @@ from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, no_overlap
+from nbgrad.dispatch.prepared import Prepared, Run
 from nbgrad.dispatch.transforms import innermost, level_of
 from nbgrad.history.record import recorder, written_by
 from nbgrad.kernels import faults
@@ -204,7 +206,7 @@ def _adding(
             meta += [fault.low(n), fault.dim + k, fault.number]
     how, told = backend.constants(meta), backend.told
     source, params = _kernels.offsets(count, guarded)
-    address = backend.kernel(f"offsets_{count}", source, params).address
+    address = backend.kernel(f"offsets_{count}", source, params, unrolled=False).address
     launch = backend.launch(2 + guarded + count, "", prod(block))
 
     def run(buffers: Sequence[Any]) -> Any:
@@ -584,7 +586,37 @@ def _picker(node_name: str, held: bool = True, ties: bool = False) -> Callable[.
         return in_format_of(input, _read(input, place)) if ties else _read(input, place)
 
     pick.op.held = ("place",) if held else ()  # type: ignore[attr-defined]
-    return _placed(pick, _read_own)
+
+    def at(sp: Spec, static: dict[str, Any]) -> Prepared:
+        """For a place that is the same at each call: what is read lies where it is."""
+        run = _reading(sp, static["place"])
+        if ties and layout.suggested_format(tuple(sp.shape), sp.strides) is not layout.contiguous_format:
+            return Prepared(pick.op, (sp,), static, lambda t: in_format_of(t, run(t)))  # type: ignore[attr-defined]
+        return Prepared(pick.op, (sp,), static, run)  # type: ignore[attr-defined]
+
+    function = _placed(pick, _read_own)
+    function.at = at  # type: ignore[attr-defined]
+    return function
+
+
+_KEPT_OFFSETS = 4096  # 32 KB
+
+
+def _reading(sp: Spec, place: Place) -> Run:
+    """What reads at a place in tensors that lie so; of few elements, whose offsets it keeps, at less cost."""
+    how = place.of(sp)
+    if not how.items or not sp.backend.prompt or prod(place.block) > _KEPT_OFFSETS:
+        return lambda t: _read(t, place)
+    offsets, out, items, meta = place.offsets(sp), how.out, how.items, how.meta
+    address = _address("read", sp, how.points, 0)
+    launch = sp.backend.launch(4, "", how.elements, how.elements < FEW)
+
+    def run(t: Tensor) -> Tensor:
+        made = empty(out)
+        launch(address, items, meta, made._buf, t._buf, offsets)
+        return made
+
+    return run
 
 
 _read_own = differentiable(
@@ -789,7 +821,7 @@ def true_places(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
     launch, kernel = sp.backend.launch, sp.backend.kernel
     counting = kernel(f"count_{code}", *_kernels.true(code, True)).address
     finding = kernel(f"nonzero_{code}", *_kernels.true(code, False)).address
-    count_all, find_all = launch(2, "", 1, n < FEW), launch(3, "qq", 1, n < FEW)
+    count_all, find_all = launch(2, "", 1, n < FEW), launch(3, "qqq", 1, n < FEW)
     meta, told, allocate = sp.backend.constants([d, *sp.shape[::-1]]), sp.backend.told, sp.allocate
 
     def found(buffer: Any) -> tuple[int, Any]:
@@ -797,8 +829,8 @@ def true_places(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
         count_all(counting, n, buffer, number)
         count = seen[0]
         places = allocate(count * d * 8, _bytes)
-        if count:
-            find_all(finding, n, meta, buffer, places, *((count, 1) if by_dim else (1, d)))
+        if count and d:
+            find_all(finding, n, meta, buffer, places, *((count, 1) if by_dim else (1, d)), count)
         return count, places
 
     return found

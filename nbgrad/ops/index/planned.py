@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core import arguments
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.core.writes import written
 from nbgrad.dispatch.elementwise import quiet
@@ -44,7 +46,8 @@ Run = Callable[..., Tensor | None]  # None where the long way is due
 class Way:
     """Where indices that lie so point in a tensor that lies so: `fine` says of their memory if all are within bounds, `place` makes of
     copies of so many bytes (`held`) what a graph keeps, and `out` is how what is read there lies. `move(verb, sp, other)` gives a function
-    of three memories: of what lies as `other`, or is one number, of a tensor that lies as `sp`, and of the indices."""
+    of three memories: of what lies as `other`, or is one number, of a tensor that lies as `sp`, and of the indices. Without `place` no
+    graph can keep it, and what would be recorded goes the long way."""
 
     __slots__ = ("fine", "held", "move", "out", "place")
 
@@ -52,11 +55,31 @@ class Way:
         self,
         fine: Callable[..., bool],
         held: int,
-        place: Callable[..., Place],
+        place: Callable[..., Place] | None,
         out: Spec,
         move: Callable[[str, Spec, Spec | None], Callable[..., None]],
     ) -> None:
         self.fine, self.held, self.place, self.out, self.move = fine, held, place, out, move
+
+
+def without_dims(way: Callable[..., Way | None]) -> Callable[..., Way | None]:
+    """The same way to what has no dimensions, by an index that has none: it is a line of one element."""
+
+    def found(sp: Spec, *given: Any) -> Way | None:
+        at = given[-1]
+        if sp.ndim or at.ndim or type(sp) is not Spec or type(at) is not Spec:
+            return way(sp, *given)
+        line = way(sp.like((1,)), *given[:-1], at.like((1,)))
+        if line is None:
+            return None
+
+        def move(verb: str, sp: Spec, other: Spec | None) -> Callable[..., None]:
+            assert line is not None
+            return line.move(verb, sp.like((1,)), None if other is None else other.like((1,)))
+
+        return Way(line.fine, line.held, None, sp.dense(), move)
+
+    return found
 
 
 def plain(at: Spec) -> bool:
@@ -142,11 +165,11 @@ def reading(op_function: Any, way: Way, sp: Spec) -> Run:
     move, place, held = way.move("read", sp, out), way.place, way.held
 
     def run(input: Tensor, index: Tensor) -> Tensor | None:
-        if not fine(index._buf):
+        if not fine(index._buf) or (place is None and input._rg and state.grad):
             return None
         made = empty(out)
         move(made._buf, input._buf, index._buf)
-        if input._rg and state.grad:
+        if place is not None and input._rg and state.grad:
             record_at(op_function, made, input, place(held_copy(index._buf, held)))
         return made
 
@@ -155,7 +178,7 @@ def reading(op_function: Any, way: Way, sp: Spec) -> Run:
 
 def writing(op_function: Any, way: Way, sp: Spec, kind: Any, verb: str, dense: bool) -> Run:
     """Of a copy of the tensor, with its history; `kind` is the values' Spec or the type of a number."""
-    fine, op, number = way.fine, op_function.op, type(kind) is not Spec
+    fine, op, number, place_of = way.fine, op_function.op, type(kind) is not Spec, way.place
     to = sp.dense() if dense else clone_spec(sp)
     copy, move = copier(sp, to), way.move(verb, to, _as_read(way, kind))
     one = number_for(sp)
@@ -169,13 +192,16 @@ def writing(op_function: Any, way: Way, sp: Spec, kind: Any, verb: str, dense: b
             return None
         if number:
             value = one(_as_kind(value, input), sp.dtype)
-        elif apart and value._rg and state.grad:
+        if place_of is None and state.grad and (input._rg or value._rg):
+            return None
+        if apart and value._rg and state.grad:
             return None
         made: Tensor = copy(input)
         move(value._buf, made._buf, *buffers)
         if state.grad and (input._rg or value._rg):
             asked = input._rg | value._rg << 2
-            place = way.place(*[held_copy(buf, way.held) for buf in buffers])
+            assert place_of is not None
+            place = place_of(*[held_copy(buf, way.held) for buf in buffers])
             (op.recorders.get(asked) or recorder(op, asked))(made, {"place": place}, input, value)
         return made
 
@@ -208,6 +234,26 @@ def _fits(way: Way, elements: bool, source: Spec) -> bool:
     return larger and source.dtype is way.out.dtype and source.device is way.out.device
 
 
+def joining(
+    way: Callable[..., Way | None], sp: Spec, dim: int, at: Spec, source: Spec, verb: str
+) -> Callable[..., Tensor | None] | None:
+    """Of a copy of the tensor, whose elements join those of a source, where nothing is recorded."""
+    by = way(sp, dim, at)
+    if by is None or not _fits(by, True, source):
+        return None
+    fine, to = by.fine, sp.dense()
+    copy, move = copier(sp, to), by.move(verb, to, _as_read(by, source))
+
+    def run(input: Tensor, index: Tensor, value: Tensor) -> Tensor | None:
+        if not fine(index._buf):
+            return None
+        made: Tensor = copy(input)
+        move(value._buf, made._buf, index._buf)
+        return made
+
+    return run
+
+
 def _never(*_: Any) -> None:
     """The run of what the long way is always due for."""
 
@@ -215,24 +261,27 @@ def _never(*_: Any) -> None:
 def reads(op_function: Any, way: Callable[..., Way | None]) -> Callable[[Any], Any]:
     """Let what reads of a tensor, by an index along a dimension or by elements' numbers, be found again."""
     count = 2 if way is numbered else 3
+    names = ("input", "index") if count == 2 else ("input", "dim", "index")
+    way = without_dims(way)
 
     def shortened(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         known: Table[Any, Run] = Table("ops.index.planned.reads", PLANS)
         find = known.get
 
         def short(*args: Any, **more: Any) -> Tensor:
-            if more or len(args) != count or not (count == 2 or args[1].__class__ is int):
+            given = arguments.placed(names, args, more) if more else args
+            if given is None or len(given) != count or not (count == 2 or given[1].__class__ is int):
                 return slow(*args, **more)
-            input, index = args[0], args[-1]
+            input, index = given[0], given[-1]
             try:
-                key = (input._spec, args[1], index._spec) if count == 3 else (input._spec, index._spec)
+                key = (input._spec, given[1], index._spec) if count == 3 else (input._spec, index._spec)
             except AttributeError:
-                return slow(*args)
+                return slow(*args, **more)
             run = find(key)
             if run is not None:
                 found = run(input, index)
-                return slow(*args) if found is None else found
-            result = slow(*args)
+                return slow(*args, **more) if found is None else found
+            result = slow(*args, **more)
             if type(key[0]) is type(key[-1]) is Spec:
                 by = way(*key)
                 known.keep(key, _never if by is None else reading(op_function, by, key[0]))
@@ -252,6 +301,7 @@ def puts(
     dense: bool = True,
 ) -> Callable[[Any], Any]:
     """The same of what puts a tensor, or a number, where an index says along a dimension: into a copy, or `over` what is there."""
+    elements, way = way is grid, without_dims(way)
 
     def shortened(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         known: Table[Any, Run] = Table("ops.index.planned.puts", PLANS)
@@ -261,28 +311,46 @@ def puts(
             number = type(kind) is not Spec
             op = of_number if number else of_tensor
             by = None if op is None or (over and layout.overlaps(sp.shape, sp.strides)) else way(sp, dim, at)
-            fits = number or (by is not None and _fits(by, way is grid, kind))
+            fits = number or (by is not None and _fits(by, elements, kind))
             run: Run = _never
             if by is not None and fits:
                 run = writing_over(by, sp, kind, verb) if over else writing(op, by, sp, kind, verb, dense)
             known.keep((sp, dim, at, kind), run)
 
+        named = ["input", "dim", "index", [*signature(slow).parameters][3]]
+
+        def by_name(args: Any, more: dict[str, Any]) -> Any:
+            """A scatter's number has a name of its own."""
+            if more.get("src").__class__ in (float, int, bool):
+                at = slow.__qualname__.startswith("Tensor.")
+                check(slow.__qualname__, args[at:], more)
+            if "value" not in more or named[3] == "value":
+                return arguments.placed(named, args, more)
+            return (
+                arguments.placed([*named[:3], "value"], args, more)
+                if more["value"].__class__ in (float, int)
+                else None
+            )
+
         def short(*args: Any, **more: Any) -> Tensor:
-            if more or len(args) != 4 or args[1].__class__ is not int:
+            given = by_name(args, more) if more else args
+            if given is None or len(given) != 4 or given[1].__class__ is not int:
                 return slow(*args, **more)
-            input, dim, index, value = args
+            input, dim, index, value = given
             kind = value.__class__
             try:
                 if kind is not float and kind is not int:
                     kind = value._spec
+                elif more and "value" not in more and named[3] != "value" and len(args) < 4:
+                    return slow(*args, **more)
                 key = (input._spec, dim, index._spec, kind)
             except AttributeError:
-                return slow(*args)
+                return slow(*args, **more)
             run = find(key)
             if run is not None:
                 found = run(input, (index,), value)
-                return slow(*args) if found is None else found
-            result = slow(*args)
+                return slow(*args, **more) if found is None else found
+            result = slow(*args, **more)
             if type(key[0]) is type(key[2]) is Spec and (type(kind) is Spec or type(kind) is type):
                 learn(*key)
             return result

@@ -7,15 +7,18 @@ index as a tensor.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.warn import warn_once
 from nbgrad.core.op import PUBLIC
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels import faults
 from nbgrad.memory import dtypes
+from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import (
     _as_vector,
@@ -32,6 +35,7 @@ from nbgrad.ops.index.gather import (
     scatter_add,
 )
 from nbgrad.ops.index.place import Place, _write
+from nbgrad.ops.index.planned import grid, joining, without_dims
 from nbgrad.ops.views.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
 from nbgrad.ops.views.shape import reshape
 
@@ -178,7 +182,23 @@ def _grid(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Place:
 _scatter_reduce = _reduction(_Where("scatter_reduce", "src", _grid, gather, scatter_add, scatter))
 
 
+def _planned(
+    input: Spec, dim: Any, index: Spec, src: Spec, reduce: Any, *, include_self: Any, out: Any
+) -> Quick | None:
+    verb = _MOVES.get(f"a{reduce}" if reduce in ("max", "min") else reduce)
+    if (
+        out is not None
+        or reduce == "mean"
+        or include_self is not True
+        or type(dim) is not int
+        or verb is None
+    ):
+        return None
+    return joining(without_dims(grid), input, dim, index, src, verb)
+
+
 @method
+@quickly(_planned)
 def scatter_reduce(
     input: Tensor,
     dim: int,

@@ -12,6 +12,7 @@ from nbgrad.core.tensor import Tensor, empty, requires, wrap
 from nbgrad.kernels import products
 from nbgrad.kernels.cpu import reduce as reductions
 from nbgrad.kernels.cuda import products as elements
+from nbgrad.kernels.cuda.blas import gemm_of
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
@@ -65,7 +66,7 @@ def _make(a: Spec, b: Spec) -> Run:
     if not out.ndim and d.is_floating_point:
         return _inner(a, b, out)
     if out.backend is not backend.cpu:
-        return _of_elements(a, b, out)
+        return _by_library(a, b, out) or _of_elements(a, b, out)
     by_tile = _by_tile(out)
     read = _as_tiles_read(a, b) if by_tile else (_as_blas_reads(a), _as_blas_reads(b))
     if read != (a, b):
@@ -93,6 +94,24 @@ def _of_elements(a: Spec, b: Spec, out: Spec) -> Run:
     def run(x: Tensor, y: Tensor) -> Tensor:
         made = empty(out)
         launch(address, out.numel, meta, made._buf, x._buf, y._buf)
+        return made
+
+    return run
+
+
+def _by_library(a: Spec, b: Spec, out: Spec) -> Run | None:
+    """A device's, where it has one."""
+    served: Any = out.backend
+    if served.driver.blas is None:
+        return None
+    x, y, count, apart = _matrices(a, b)
+    g = gemm_of(out.dtype.code, x, y, apart, count)
+    if g is None:
+        return None
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        made = empty(out)
+        served.multiply(g, x._buf, y._buf, made._buf)
         return made
 
     return run
@@ -128,10 +147,23 @@ def _by_tiles(a: Spec, b: Spec, out: Spec) -> Run:
     nbytes = out.numel * out.itemsize
     backend.check_size(nbytes)
     if few or rows:
-        launch, address, items, numbers = few or products.dots(code, first, batch, apart)
+        launch, address, items, numbers, joined = few or products.dots(code, first, batch, apart)
         room = 0
     else:
-        launch, address, items, room, numbers = products.tiles(code, first, second, batch, apart)
+        launch, address, items, room, numbers, joined = products.tiles(code, first, second, batch, apart)
+    if joined is not None:
+        join, join_address, count, parts_nbytes, sizes = joined
+        beside = () if rows else (numbers, numbers)
+
+        def run_in_parts(x: Tensor, y: Tensor) -> Tensor:
+            parts, buf = _empty(parts_nbytes, _bytes), _empty(nbytes, _bytes)
+            if swapped:
+                x, y = y, x
+            launch(address, items, x._buf, y._buf, parts, *beside, numbers)
+            join(join_address, count, parts, buf, sizes)
+            return wrap(buf, out)
+
+        return run_in_parts
 
     def run(x: Tensor, y: Tensor) -> Tensor:
         buf = _empty(nbytes, _bytes)
@@ -179,8 +211,10 @@ def _adding(c: Spec, a: Spec, b: Spec) -> Adding | None:
     _, steps = layout.expand(c.shape, c.strides, out.shape)
     if _as_tiles_read(a, b) != (a, b) or steps[-1] != 1 or 1 in out.shape[-2:] or out.ndim == 1:
         return None
-    added = ((0, *steps)[-3], steps[-2])
-    launch, address, n, room, numbers = products.tiles(out.dtype.code, *_matrices(a, b), added)
+    added, matrices = ((0, *steps)[-3], steps[-2]), _matrices(a, b)
+    if products.tiles(out.dtype.code, *matrices).joined is not None:
+        return None  # parts are added up first
+    launch, address, n, room, numbers, _ = products.tiles(out.dtype.code, *matrices, added)
     nbytes = out.numel * out.itemsize
 
     def run(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
@@ -198,7 +232,7 @@ def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
     known = products.product(code, *_matrices(a, b))
     if known is None:
         return None
-    launch, address, n, numbers = known
+    launch, address, n, numbers, _ = known
     nbytes = out.numel * out.itemsize
 
     def run(x: Tensor, y: Tensor) -> Tensor:

@@ -10,16 +10,19 @@ import numpy as np
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear import lapack, small, solver
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import (
+    _NO_INVERSE,
     _broadcast,
+    _refuse_failed,
     _refused,
     _solve_triangular,
     bare,
@@ -52,8 +55,12 @@ def _cholesky_op(node_name: str) -> Callable[..., Tensor]:
     )
     def factor(A: Tensor, *, upper: bool, name: str | None) -> Tensor:
         """What has no factor is refused in the words of the function of that `name`, if any."""
-        if unread("linalg.cholesky", A):
+        if unread("linalg.cholesky", A, asks=True):
             return bare(A, A.shape, columns=True)
+        if not A.is_cpu:
+            made, at = solver.cholesky(A, upper)
+            _refuse_failed(name, at, _NOT_POSITIVE)
+            return made
         low, infos = lapack.cholesky(A._host().mT if upper else A._host())
         if name is not None and infos.any():
             raise _refused(name, infos, _NOT_POSITIVE)
@@ -71,6 +78,7 @@ def _checked_cholesky(A: Tensor, upper: bool, name: str | None) -> Tensor:
     return _cholesky(A, upper=upper, name=name)
 
 
+@quickly(small.cholesky)
 def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """The lower triangle L of `A = L @ L.mT`, of symmetric matrices whose eigenvalues are positive: others are refused. With `upper` it is
     `L.mT` instead. Only the lower triangle of A is read (or the upper); its gradient is symmetric.
@@ -83,6 +91,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None
     return result if out is None else into("linalg_cholesky", out, result, (A,))
 
 
+@quickly(small.cholesky_ex)
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """`cholesky` that refuses nothing, and says in `info` what went wrong: the size of the first corner that is not positive, or 0. With
     `check_errors` it refuses that all the same.
@@ -96,8 +105,10 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
 
 def _unfactored(A: Tensor, found: Tensor, upper: bool) -> Tensor:
     """For each matrix what LAPACK tells of it: the size of the first corner that is not positive, or 0."""
-    if unread("linalg.cholesky", A):
+    if unread("linalg.cholesky", A, asks=True):
         return bare(A, tuple(A.shape)[:-2], dtype=dtypes.int32)
+    if not A.is_cpu:
+        return solver.cholesky(A.detach(), upper)[1]
     pivots = found._host().diagonal(0, -2, -1)
     if (pivots > 0).all():
         return of_array(np.zeros(pivots.shape[:-1], np.int32))
@@ -142,6 +153,7 @@ def _solve_factored(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
 
 
 @method
+@quickly(small.cholesky_solve)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The X of `A @ X = B`, where `A = L @ L.mT` and L is given, or, with `upper`, `L.mT`.
 
@@ -179,6 +191,10 @@ def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tenso
     "CholeskyInverse", batch=lambda x, upper: _invert_factored(x, upper=upper), L=_invert_factored_back
 )
 def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
+    if L.is_cpu and L.ndim >= 2:
+        zero = np.diagonal(L._host(), axis1=-2, axis2=-1) == 0
+        if zero.any():
+            raise _refused("cholesky_inverse", (zero.argmax(-1) + 1) * zero.any(-1), _NO_INVERSE)
     eye = identity(L, L.shape[-1])
     return _solve_factored(expand(eye, L.shape), L, upper=upper)
 

@@ -39,27 +39,60 @@ _bytes = np.dtype(np.uint8)
 
 # ---------------------------------------------------------------- two tensors, over dimensions that they share
 
+Step = Callable[[Tensor], Tensor]
 
-def _contracted(a: Tensor, b: Tensor, over: Sequence[int]) -> Tensor:
-    """`a * b` summed over dimensions, which stay with size 1. Both have all dimensions, of size 1 where they lack one."""
-    sums = [d for d in over if a.shape[d] != 1 and b.shape[d] != 1]
+
+def _after(steps: Sequence[Step], t: Tensor) -> Tensor:
+    for step in steps:
+        t = step(t)
+    return t
+
+
+def _permuting(dims: Ints) -> list[Step]:
+    """Nothing where all dimensions stay."""
+    return [] if dims == tuple(range(len(dims))) else [lambda t: _permute(t, dims=dims)]
+
+
+def _reshaping(shape: Ints, to: Ints) -> list[Step]:
+    return [] if shape == to else [lambda t: reshape(t, to)]
+
+
+def _summing(dims: Ints, keepdim: bool) -> list[Step]:
+    return [lambda t: _sum(t, dims, keepdim)] if dims else []
+
+
+def _contraction(a: Ints, b: Ints, over: Sequence[int]) -> tuple[Callable[[Tensor, Tensor], Tensor], Ints]:
+    """What multiplies tensors of these shapes and sums over dimensions, which stay with size 1; and the result's shape. Both have all
+    dimensions, of size 1 where they lack one."""
+    sums = [d for d in over if a[d] != 1 and b[d] != 1]
     alone = [d for d in over if d not in sums]
-    a, b = (_sum(t, lone, True) if (lone := [d for d in alone if t.shape[d] != 1]) else t for t in (a, b))
+    first: list[Step] = []
+    second: list[Step] = []
+    for steps, shape in ((first, a), (second, b)):
+        steps += _summing(tuple([d for d in alone if shape[d] != 1]), True)
+    a, b = (tuple([1 if d in alone else n for d, n in enumerate(shape)]) for shape in (a, b))
     if not sums:
-        return mul(a, b)
-    rest = [d for d in range(a.ndim) if d not in over]
-    left = [d for d in rest if a.shape[d] != 1 and b.shape[d] == 1]
-    right = [d for d in rest if a.shape[d] == 1 and b.shape[d] != 1]
+        return lambda x, y: mul(_after(first, x), _after(second, y)), layout.broadcast_shapes(a, b)
+    rest = [d for d in range(len(a)) if d not in over]
+    left = [d for d in rest if a[d] != 1 and b[d] == 1]
+    right = [d for d in rest if a[d] == 1 and b[d] != 1]
     if left and right and right[-1] < left[-1]:  # the other way round the result needs no turning
-        return _contracted(b, a, over)
+        turned, found = _contraction(b, a, over)
+        return lambda x, y: turned(_after(second, y), _after(first, x)), found
     both = [d for d in rest if d not in left and d not in right]
-    batch, rows, inner = (math.prod(a.shape[d] for d in dims) for dims in (both, left, sums))
-    columns = math.prod(b.shape[d] for d in right)
-    x = reshape(_permute(a, dims=(*both, *left, *sums, *right, *alone)), (batch, rows, inner))
-    y = reshape(_permute(b, dims=(*both, *sums, *right, *left, *alone)), (batch, inner, columns))
+    batch, rows, inner = (math.prod([a[d] for d in dims]) for dims in (both, left, sums))
+    columns = math.prod([b[d] for d in right])
+    for steps, shape, dims, to in (
+        (first, a, (*both, *left, *sums, *right, *alone), (batch, rows, inner)),
+        (second, b, (*both, *sums, *right, *left, *alone), (batch, inner, columns)),
+    ):
+        steps += _permuting(dims) + _reshaping(tuple([shape[d] for d in dims]), to)
     order = (*both, *left, *right, *over)
-    shape = tuple(1 if d in over else b.shape[d] if d in right else a.shape[d] for d in order)
-    return _permute(reshape(_bmm(x, y), shape), dims=tuple(order.index(d) for d in range(a.ndim)))
+    shape = tuple([1 if d in over else b[d] if d in right else a[d] for d in order])
+    back = tuple([order.index(d) for d in range(len(a))])
+    last = _reshaping((batch, rows, columns), shape) + _permuting(back)
+    found = tuple([shape[d] for d in back])
+    return lambda x, y: _after(last, _bmm(_after(first, x), _after(second, y))), found
 
 
 # ---------------------------------------------------------------- einsum
@@ -170,11 +203,17 @@ def einsum(*args: Any) -> Tensor:
         if pair is not None:
             return pair(*args[1:])
     equation, operands = _equation_of(args)
+    return _einsum(equation, tuple([t._spec.shape for t in operands]))(operands)
+
+
+@cached(PLANS)
+def _einsum(equation: str, shapes: tuple[Ints, ...]) -> Callable[[Sequence[Tensor]], Tensor]:
+    """What computes it of operands of these shapes."""
     terms, result = _parsed(equation)
-    if len(operands) != len(terms):
-        few = "fewer" if len(operands) < len(terms) else "more"
+    if len(shapes) != len(terms):
+        few = "fewer" if len(shapes) < len(terms) else "more"
         raise RuntimeError(f"einsum(): {few} operands were provided than specified in the equation")
-    wide = _ellipsis_size(terms, operands)
+    wide = _ellipsis_size(terms, shapes)
     if result is None:
         counts = [c for term in terms for c in term if c != "..."]
         dots = ["..."] if any("..." in term for term in terms) else []
@@ -193,7 +232,10 @@ def einsum(*args: Any) -> Tensor:
             labels += [c] if c not in labels else []
     labels += [c for c in dict.fromkeys(c for term in terms for c in term) if c not in labels and c != "..."]
     sizes: dict[str, int] = {}
-    aligned = [_aligned(t, term, dots, labels, sizes, k) for k, (t, term) in enumerate(zip(operands, terms))]
+    aligned = [
+        _aligned(tuple(shape), term, dots, labels, sizes, k)
+        for k, (shape, term) in enumerate(zip(shapes, terms))
+    ]
     return _summed(aligned, kept)
 
 
@@ -251,45 +293,56 @@ def _pair(equation: str, first: Ints, second: Ints) -> Callable[[Tensor, Tensor]
     return multiply
 
 
-def _ellipsis_size(terms: Sequence[Sequence[str]], operands: Sequence[Tensor]) -> int:
+def _ellipsis_size(terms: Sequence[Sequence[str]], shapes: Sequence[Ints]) -> int:
     wide = 0
-    for k, (term, t) in enumerate(zip(terms, operands)):
+    for k, (term, ndim) in enumerate(zip(terms, map(len, shapes))):
         named = sum(c != "..." for c in term)
         if "..." in term:
-            if named > t.ndim:
+            if named > ndim:
                 raise RuntimeError(
                     f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions "
-                    f"({t.ndim}) for operand {k}"
+                    f"({ndim}) for operand {k}"
                 )
-            wide = max(wide, t.ndim - named)
-        elif named != t.ndim:
+            wide = max(wide, ndim - named)
+        elif named != ndim:
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
-                f"({t.ndim}) for operand {k} and no ellipsis was given"
+                f"({ndim}) for operand {k} and no ellipsis was given"
             )
     return wide
 
 
+def _diagonal_of(first: int, second: int) -> Step:
+    return lambda t: movedim(diagonal(t, 0, first, second), -1, first)
+
+
 def _aligned(
-    t: Tensor, term: Sequence[str], dots: Sequence[str], labels: Sequence[str], sizes: dict[str, int], k: int
-) -> Tensor:
-    """The operand with a dimension for every label, in their order; a label that it has twice is a diagonal."""
-    hidden = t.ndim - sum(c != "..." for c in term)
+    shape: Ints,
+    term: Sequence[str],
+    dots: Sequence[str],
+    labels: Sequence[str],
+    sizes: dict[str, int],
+    k: int,
+) -> tuple[list[Step], Ints]:
+    """How an operand gets a dimension for every label, in their order, and its shape then; a label that it has twice is a diagonal."""
+    hidden = len(shape) - sum(c != "..." for c in term)
     own: list[str] = list(
         itertools.chain.from_iterable(dots[len(dots) - hidden :] if c == "..." else [c] for c in term)
     )
+    steps: list[Step] = []
     for c in dict.fromkeys(own):
         while own.count(c) > 1:
             first = own.index(c)
             second = own.index(c, first + 1)
-            a, b = t.shape[first], t.shape[second]
+            a, b = shape[first], shape[second]
             if a != b:
                 raise RuntimeError(
                     f"einsum(): subscript {c} is repeated for operand {k} but the sizes don't match, {b} != {a}"
                 )
-            t = movedim(diagonal(t, 0, first, second), -1, first)
+            steps.append(_diagonal_of(first, second))
+            shape = (*shape[:second], *shape[second + 1 :])
             del own[second]
-    for c, n in zip(own, t.shape):
+    for c, n in zip(own, shape):
         seen = sizes.get(c, 1)
         if n != 1 and seen not in (1, n):
             name = "..." if c.startswith(".") else c
@@ -298,24 +351,38 @@ def _aligned(
                 f"size {seen}"
             )
         sizes[c] = n if n != 1 else seen
-    for _ in range(len(labels) - len(own)):
-        t = unsqueeze(t, t.ndim)
-    lacking = iter(range(len(own), len(labels)))
-    return _permute(t, dims=tuple(own.index(c) if c in own else next(lacking) for c in labels))
+    steps += _permuting(tuple([own.index(c) for c in labels if c in own]))
+    wide = tuple([shape[own.index(c)] if c in own else 1 for c in labels])
+    if len(own) < len(labels):
+        steps.append(lambda t: _view(t, shape=wide))
+    return steps, wide
 
 
-def _summed(operands: list[Tensor], kept: int) -> Tensor:
+def _summed(operands: Sequence[tuple[list[Step], Ints]], kept: int) -> Callable[[Sequence[Tensor]], Tensor]:
     """Contracted from left to right; a dimension is summed where the last operand that has it comes in."""
-    out, *rest = operands
-    over = list(range(kept, out.ndim))
+    (steps, shape), *rest = operands
+    over = list(range(kept, len(shape)))
     if not rest:
-        return _sum(out, over) if over else out
-    for k, t in enumerate(rest):
-        later = rest[k + 1 :]
-        now = [d for d in over if all(o.shape[d] == 1 for o in later)]
+        as_it_is = tuple(range(len(shape)))
+        steps += _summing(tuple(over), False)
+        if not steps:  # a view, and not the operand
+            steps.append(lambda t: _permute(t, dims=as_it_is))
+        return lambda tensors: _after(steps, tensors[0])
+    pairs = []
+    for k, (further, other) in enumerate(rest, 2):
+        now = [d for d in over if all([later[d] == 1 for _, later in operands[k:]])]
         over = [d for d in over if d not in now]
-        out = _contracted(out, t, now)
-    return out if out.ndim == kept else reshape(out, tuple(out.shape)[:kept])
+        multiply, shape = _contraction(shape, other, now)
+        pairs.append((further, multiply))
+    last = _reshaping(shape, shape[:kept])
+
+    def run(tensors: Sequence[Tensor]) -> Tensor:
+        out = _after(steps, tensors[0])
+        for (further, multiply), t in zip(pairs, tensors[1:]):
+            out = multiply(out, _after(further, t))
+        return _after(last, out)
+
+    return run
 
 
 # ---------------------------------------------------------------- tensordot, kron
@@ -364,34 +431,45 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         raise RuntimeError("both dimension lists should have same length")
     if a.dtype is not b.dtype:
         raise RuntimeError("both inputs should have same dtype")
-    over_a, over_b = ([layout.wrap_dim(d, t.ndim) for d in o] for o, t in ((first, a), (second, b)))
+    result = _tensordot(a._spec.shape, b._spec.shape, tuple(first), tuple(second))(a, b)
+    return result if out is None else into("tensordot", out, result, (a, b), _TENSORDOT_OUT)
+
+
+@cached(PLANS)
+def _tensordot(a: Ints, b: Ints, first: Ints, second: Ints) -> Callable[[Tensor, Tensor], Tensor]:
+    """What computes it of tensors of these shapes, which have one dtype."""
+    over_a, over_b = ([layout.wrap_dim(d, len(n)) for d in o] for o, n in ((first, a), (second, b)))
     for over in (over_a, over_b):
         for at in over:
             if over.count(at) > 1:
                 raise RuntimeError(f"dim {at} appears multiple times in the list of dims")
-    for d, e, at, bt in zip(first, second, over_a, over_b):
-        n, m = a.shape[at], b.shape[bt]
-        if n == m:
-            continue
-        if n == 1:
-            b = _sum(b, bt, True, dtype=b.dtype)
-        elif m == 1:
-            a = _sum(a, at, True, dtype=a.dtype)
-        else:
+    alone: tuple[list[int], list[int]] = [], []
+    for d, k, at, bt in zip(first, second, over_a, over_b):
+        n, m = a[at], b[bt]
+        if n != m and 1 not in (n, m):
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {n} in dim {d} and second has size {m} in dim {e}"
+                f"contracted dimensions need to match, but first has size {n} in dim {d} and second has size {m} in dim {k}"
             )
-    left = [d for d in range(a.ndim) if d not in over_a]
-    right = [d for d in range(b.ndim) if d not in over_b]
-    inner = math.prod(a.shape[d] for d in over_a)
-    rows, columns = tuple(a.shape[d] for d in left), tuple(b.shape[d] for d in right)
-    x, y = _permute(a, dims=(*left, *over_a)), _permute(b, dims=(*over_b, *right))
-    if rows or columns:
-        product = _mm(reshape(x, (math.prod(rows), inner)), reshape(y, (inner, math.prod(columns))))
-    else:
-        product = _dot(reshape(x, (inner,)), reshape(y, (inner,)))
-    result = reshape(product, (*rows, *columns))
-    return result if out is None else into("tensordot", out, result, (a, b), _TENSORDOT_OUT)
+        if n != m:
+            (alone[0] if m == 1 else alone[1]).append(at if m == 1 else bt)
+    read_a, read_b = ([_summing_one(d) for d in dims] for dims in alone)
+    a, b = (tuple([1 if d in dims else n for d, n in enumerate(shape)]) for dims, shape in zip(alone, (a, b)))
+    left = [d for d in range(len(a)) if d not in over_a]
+    right = [d for d in range(len(b)) if d not in over_b]
+    rows, columns = tuple([a[d] for d in left]), tuple([b[d] for d in right])
+    inner, plain = math.prod([a[d] for d in over_a]), not (rows or columns)
+    read_a += _permuting((*left, *over_a)) + _reshaping(
+        (*rows, *[a[d] for d in over_a]), (inner,) if plain else (math.prod(rows), inner)
+    )
+    read_b += _permuting((*over_b, *right)) + _reshaping(
+        (*[b[d] for d in over_b], *columns), (inner,) if plain else (inner, math.prod(columns))
+    )
+    multiply, shape = _dot if plain else _mm, (*rows, *columns)
+    return lambda x, y: reshape(multiply(_after(read_a, x), _after(read_b, y)), shape)
+
+
+def _summing_one(dim: int) -> Step:
+    return lambda t: _sum(t, dim, True, dtype=t.dtype)
 
 
 def _need_tensor(name: str, word: str, position: int, t: Any) -> None:
@@ -399,6 +477,15 @@ def _need_tensor(name: str, word: str, position: int, t: Any) -> None:
         raise TypeError(
             f"{name}(): argument '{word}' (position {position}) must be Tensor, not {type(t).__name__}"
         )
+
+
+@cached(PLANS)
+def _kron(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+    """The shapes in which they are multiplied, and that of the result."""
+    ndim = max(len(first), len(second))
+    a, b = ((1,) * (ndim - len(shape)) + tuple(shape) for shape in (first, second))
+    read_x, read_y = ([*itertools.chain(*pairs)] for pairs in (zip(a, [1] * ndim), zip([1] * ndim, b)))
+    return tuple(read_x), tuple(read_y), tuple([n * m for n, m in zip(a, b)])
 
 
 @method
@@ -410,12 +497,8 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             [0, 1, 0, 2]])
     """
     _need_tensor("kron", "other", 2, other)
-    ndim = max(input.ndim, other.ndim)
-    a, b = ((1,) * (ndim - t.ndim) + tuple(t.shape) for t in (input, other))
-    x = reshape(input, tuple(n for size in a for n in (size, 1)))
-    y = reshape(other, tuple(n for size in b for n in (1, size)))
-    product = mul(x, y).contiguous()
-    result = _unsafe_view(product, tuple(n * m for n, m in zip(a, b)))
+    read_x, read_y, shape = _kron(input._spec.shape, other._spec.shape)
+    result = _unsafe_view(mul(reshape(input, read_x), reshape(other, read_y)).contiguous(), shape)
     return result if out is None else into("kron", out, result, (input, other), apart=(input, other))
 
 

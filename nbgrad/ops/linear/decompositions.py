@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.base.warn import warn
+from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
@@ -23,7 +24,7 @@ from nbgrad.ops.arrange.diagonals import diag_embed
 from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import masked_fill
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear import lapack, small, solver
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import (
     _LinAlgError,
@@ -46,9 +47,11 @@ from nbgrad.ops.views.slices import diagonal, narrow
 _ILL_CONDITIONED = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
 
 
-def _not_converged(name: str, lost: Any, why: str) -> _LinAlgError:
-    where = f"(Batch element {lapack.first(lost)}): " if lost.ndim else ""
-    return _LinAlgError(f"{name}: {where}The algorithm failed to converge because {why}")
+def _refuse_lost(name: str, lost: Any, why: str) -> None:
+    """The first that was not found, by its place in the batch."""
+    if lost.any():
+        where = f"(Batch element {lapack.first(lost)}): " if lost.ndim else ""
+        raise _LinAlgError(f"{name}: {where}The algorithm failed to converge because {why}")
 
 
 def _skew(t: Tensor) -> Tensor:
@@ -103,12 +106,15 @@ def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
 @differentiable("LinalgQr", batch=lambda x, mode: _qr(x, mode=mode), A=_qr_back)
 def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
     nothing = full(A._spec.dense().like((0,)), 0)
-    if unread("linalg.qr", A):
+    if unread("linalg.qr", A, asks=True):
         *batch, rows, columns = tuple(A.shape)
         k = rows if mode == "complete" else min(rows, columns)
         return nothing if mode == "r" else bare(A, (*batch, rows, k), True), bare(
             A, (*batch, k, columns), True
         )
+    if not A.is_cpu:
+        Q, R = solver.qr(A, mode)
+        return nothing if Q is None else Q, R
     a = A._host()
     if mode == "r":
         return nothing, by_columns(np.asarray(lapack.qr(a, "r")))
@@ -116,6 +122,7 @@ def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
     return by_columns(q), by_columns(r)
 
 
+@quickly(small.qr)
 def linalg_qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     """`A = Q @ R`: columns of length 1 at right angles, and an upper triangle. Of (m, n) the "reduced" `Q` has min(m, n) columns, the
     "complete" one m; with "r" only `R` is computed. There is a gradient, except of "r", and of "complete" where there are more rows than
@@ -142,7 +149,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     >>> R.diagonal().abs()
     tensor([5.0000, 0.4000])
     """
-    warn(
+    warn_once(
         "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\n"
         "The boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\n"
         "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
@@ -160,8 +167,10 @@ def _no_derivative(g: Any) -> None:
 @differentiable("GeqrfBackward0", input=_no_derivative)
 def _geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
     *batch, rows, columns = tuple(input.shape)
-    if unread("geqrf", input):
+    if unread("geqrf", input, asks=True):
         return bare(input, input.shape, True), bare(input, (*batch, min(rows, columns)))
+    if not input.is_cpu:
+        return solver.reflections(input)
     turned, tau = lapack.qr(input._host(), "raw")
     return by_columns(turned.mT), of_array(tau)
 
@@ -265,6 +274,98 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
     return result if out is None else into("linalg_householder_product", out, result, (input, tau))
 
 
+def _square(vectors: Tensor, columns: int) -> Tensor:
+    """As many columns, of which those that are new are 0."""
+    kept = narrow(vectors, -1, 0, min(columns, vectors.shape[-1]))
+    more = full(kept._spec.dense().like((*tuple(kept.shape)[:-1], columns - kept.shape[-1])), 0)
+    return cat([kept, more], -1)
+
+
+def _turn_back(
+    g: Tensor, input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool
+) -> tuple[Tensor, Tensor]:
+    of_Q = matmul(g, other.mT) if left else matmul(other.mT, g)
+    vectors, factors = _reflect_back(of_Q.mT if transpose else of_Q, _square(input, input.shape[-2]), tau)
+    return _square(vectors, input.shape[-1]), factors
+
+
+@differentiable(
+    "Ormqr",
+    input=lambda g, input, tau, other, left, transpose: _turn_back(g, input, tau, other, left, transpose)[0],
+    tau=lambda g, input, tau, other, left, transpose: _turn_back(g, input, tau, other, left, transpose)[1],
+    other=lambda g, input, tau, left, transpose: _turn(input, tau, g, left=left, transpose=not transpose),
+)
+def _turn(input: Tensor, tau: Tensor, other: Tensor, *, left: bool, transpose: bool) -> Tensor:
+    Q = _reflect(_square(input, input.shape[-2]), tau)
+    Q = Q.mT if transpose else Q
+    turned: Tensor = matmul(other.mT, Q.mT) if left else matmul(Q.mT, other.mT)
+    return turned.mT  # by columns, as LAPACK writes it
+
+
+@method
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`linalg.householder_product`, by LAPACK's name.
+
+    >>> torch.orgqr(torch.tensor([[5.0], [1.0]]), torch.tensor([1.0]))
+    tensor([[ 0.],
+            [-1.]])
+    """
+    return householder_product(input, input2, out=out)
+
+
+@method
+def ormqr(
+    input: Tensor,
+    input2: Tensor,
+    input3: Tensor,
+    left: bool = True,
+    transpose: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The square `Q` of a `geqrf`, or its transpose, times `input3`; `input3` times that with `left=False`. `input2` are
+    the factors that `geqrf` calls `tau`. `Q` is made on the way.
+
+    >>> A = torch.tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> torch.ormqr(*torch.geqrf(A), A, transpose=True)  # R
+    tensor([[-5.0000, -2.2000],
+            [ 0.0000,  0.4000]])
+    """
+    words, tau, other = "torch.ormqr:", input2, input3
+    if input.ndim < 2 or other.ndim < 2:
+        raise RuntimeError(
+            f"{words} {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions."
+        )
+    side, m, k = (-2 if left else -1), input.shape[-2], tau.size(-1)
+    if other.shape[side] != m:
+        raise RuntimeError(f"{words} other.shape[{side}] must be equal to input.shape[-2]")
+    if k != min(m, input.shape[-1]):
+        raise RuntimeError(
+            f"{words} tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
+        )
+    for name, t, ndim in (("tau", tau, tau.ndim + 1), ("other", other, other.ndim)):
+        if ndim != input.ndim:
+            kept = "one dimension less than" if name == "tau" else "the same number of dimensions as"
+            raise RuntimeError(
+                f"{words} Expected {name} to have {kept} input, but got {name}.ndim equal to {t.ndim} and input.ndim "
+                f"is equal to {input.ndim}"
+            )
+        batch = list(t.shape[: input.ndim - 2])
+        if batch != list(input.shape[:-2]):
+            raise RuntimeError(
+                f"{words} Expected batch dimensions of {name} to be equal to input.shape[:-2], but got {batch}"
+            )
+        if t.dtype is not input.dtype:
+            raise RuntimeError(
+                f"{words} Expected input and {name} to have the same dtype, but input has dtype{input.dtype.scalar_name} and {name} "
+                f"has dtype {t.dtype.scalar_name}"
+            )
+    if not input.dtype.is_floating_point or input.dtype.narrow:
+        raise NotImplementedError(f"\"ormqr_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    result: Tensor = _turn(input, tau, other, left=left, transpose=transpose)
+    return result if out is None else into("ormqr", out, result, (input, tau, other))
+
+
 # ---------------------------------------------------------------- eigenvalues of symmetric matrices
 
 
@@ -282,14 +383,19 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 
 @differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
-    if unread("linalg.eigh", A):
+    if unread("linalg.eigh", A, asks=True):
         return bare(A, tuple(A.shape)[:-1]), bare(A, A.shape, columns=True)
+    why = f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1})."
+    if not A.is_cpu:
+        *made, infos = solver.eigh(A, UPLO)
+        _refuse_lost("linalg.eigh", infos._host(), why)
+        return made[0], made[1]
     values, vectors, lost = lapack.eigh(A._host(), UPLO)
-    if lost.any():
-        raise _not_converged("linalg.eigh", lost, f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1}).")
+    _refuse_lost("linalg.eigh", lost, why)
     return of_array(values), by_columns(vectors)
 
 
+@quickly(small.eigh)
 def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     """The eigenvalues of symmetric matrices, in rising order, and their vectors as columns: `A = V @ diag(L) @ V.mT`. `UPLO` says which
     triangle is read, the lower ("L") or the upper ("U"). The gradient of the vectors is defined only where no two values are equal.
@@ -307,6 +413,7 @@ def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     return results("linalg_eigh", _eigh(A, UPLO=UPLO.upper()), out, (A,))
 
 
+@quickly(small.eigvalsh)
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of symmetric matrices, in rising order. `UPLO` says which triangle is read, the lower ("L") or the upper ("U"). The
     gradient is `V @ diag(g) @ V.mT`, V being the eigenvectors.
@@ -354,18 +461,23 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
 
 @differentiable("LinalgSvd", batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices), A=_svd_back)
 def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
-    if unread("linalg.svd", A):
+    if unread("linalg.svd", A, asks=True):
         *batch, rows, columns = tuple(A.shape)
         k = min(rows, columns)
         wide, down = (rows, columns) if full_matrices else (k, k)
         values = bare(A, (*batch, k))
         return bare(A, (*batch, rows, wide), True), values, bare(A, (*batch, down, columns), True)
+    why = "the input matrix contained non-finite values."
+    if not A.is_cpu:
+        *made, infos = solver.svd(A, full_matrices)
+        _refuse_lost("linalg.svd", infos._host(), why)
+        return made[0], made[1], made[2]
     u, s, vh, lost = lapack.svd(A._host(), full_matrices)
-    if lost.any():
-        raise _not_converged("linalg.svd", lost, "the input matrix contained non-finite values.")
+    _refuse_lost("linalg.svd", lost, why)
     return by_columns(u), of_array(s), by_columns(vh)
 
 
+@quickly(small.svd)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     """`A = U @ diag(S) @ Vh`: singular values in falling order between rows and columns of length 1 at right angles. Of (m, n), `U` is (m,
     m) and `Vh` (n, n), or, without `full_matrices`, (m, k) and (k, n) with k = min(m, n). The gradient of `U` and `Vh` is defined only
@@ -385,6 +497,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     return results("linalg_svd", _svd(A, full_matrices=full_matrices), out, (A,))
 
 
+@quickly(small.svdvals)
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """The singular values of matrices, in falling order. The gradient is `U @ diag(g) @ Vh`.
 
@@ -480,6 +593,7 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     return matmul(e.mul(vh.mT, unsqueeze(inverse, -2)), u.mT)
 
 
+@quickly(small.pinv)
 def pinv(
     A: Tensor,
     rcond: Any = None,
@@ -548,6 +662,7 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
     return x, full(A._spec.dense().like((0,)), 0)
 
 
+@quickly(small.lstsq)
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
     """The X for which the squares of `A @ X - B` have the smallest sum, with that sum for each column, the rank of A and its singular
     values, as `solution`, `residuals`, `rank` and `singular_values`; what the `driver` does not find is empty. Singular values not above
@@ -576,6 +691,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
             "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
             f"{A.dtype.scalar_name} and other's dtype {B.dtype.scalar_name}"
         )
+    if driver == "gels" or (driver == "gelsd" and rcond is not None and not 0 < rcond < 1):
+        rcond = None  # LAPACK's looks at none, or takes its own
+    if driver in (None, "gelsy") and rcond is not None and rcond >= 1 and A.dtype.is_floating_point:
+        rcond = (
+            1 - dtypes.finfo(A.dtype).eps
+        )  # which counts the largest of what is not all 0, whatever is asked
     rank = matrix_rank(A, rtol=rcond)
     x, rest = _lstsq(
         A,
@@ -591,4 +712,4 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
     return results("linalg_lstsq", parts, out, (A, B), exact=(None,) * 4)
 
 
-__all__ = ["geqrf", "pinverse", "qr", "svd"]
+__all__ = ["geqrf", "orgqr", "ormqr", "pinverse", "qr", "svd"]

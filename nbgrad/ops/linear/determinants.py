@@ -6,17 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor, empty
+from nbgrad.base.tables import cached
+from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED, results
 from nbgrad.dispatch.stanza import method, method_alone
+from nbgrad.memory import dtypes
+from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.index.gather import masked_fill
+from nbgrad.ops.linear import lapack, solver
 from nbgrad.ops.linear.matmul import matmul
-from nbgrad.ops.linear.systems import _inv, bare, check_floats, check_square, unread
+from nbgrad.ops.linear.systems import _inv, bare, check_floats, check_square, identity, unread
+from nbgrad.ops.pointwise.arithmetic import remainder
+from nbgrad.ops.reduce.sums import prod
 from nbgrad.ops.reduce.sums import sum as _sum
-from nbgrad.ops.views.copy import full
+from nbgrad.ops.views.copy import full, to_dtype
+from nbgrad.ops.views.shape import expand, unsqueeze
+from nbgrad.ops.views.slices import diagonal
 
 
 def _cofactors_back(g: Tensor, A: Tensor) -> Tensor:
@@ -26,11 +34,20 @@ def _cofactors_back(g: Tensor, A: Tensor) -> Tensor:
     return e.mul(along, _det(A)[..., None, None])
 
 
+def _cofactors_there(A: Tensor) -> Tensor:
+    u, s, vh, _ = solver.svd(A, True)
+    one = identity(s, s.shape[-1], dtype=dtypes.bool_)
+    others = prod(masked_fill(expand(unsqueeze(s, -2), A.shape), one, 1.0), -1)
+    return e.mul(matmul(e.mul(u, unsqueeze(others, -2)), vh), _det(matmul(u, vh))[..., None, None])
+
+
 @differentiable("LinalgDetBackward0", batch=lambda x: _cofactors(x), A=_cofactors_back)
 def _cofactors(A: Tensor) -> Tensor:
     """The derivative of the determinant of any matrix, singular ones included: those by their singular values."""
-    if unread("linalg.det", A):
+    if unread("linalg.det", A, asks=True):
         return empty(A._spec.dense())
+    if not A.is_cpu:
+        return _cofactors_there(A)
     a = A._host().astype(np.float64)
     size = lapack.det(a)
     singular = size == 0
@@ -44,9 +61,28 @@ def _cofactors(A: Tensor) -> Tensor:
     return of_array(found.astype(A.dtype.np))
 
 
+@cached(64)
+def _counted(sp: Spec) -> Tensor:
+    """From 1 on, on a device."""
+    return wrap(sp.backend.constants(range(1, sp.numel + 1)), sp)
+
+
+def _eliminated(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Of matrices on a device the pivots, and the sign of the rows' exchanges."""
+    LU, pivots, _ = solver.factored(A)
+    own = _counted(A._spec.plain.like((A.shape[-1],), dtype=dtypes.int64))
+    odd = remainder(_sum(e.ne(pivots, own), -1), 2)
+    return diagonal(LU, 0, -2, -1), to_dtype(e.sub(1, e.mul(odd, 2)), A.dtype)
+
+
 @differentiable("LinalgDet", batch=lambda x: _det(x), A=lambda g, A: e.mul(g[..., None, None], _cofactors(A)))
 def _det(A: Tensor) -> Tensor:
-    return bare(A, tuple(A.shape)[:-2]) if unread("linalg.det", A) else of_array(lapack.det(A._host()))
+    if unread("linalg.det", A, asks=True):
+        return bare(A, tuple(A.shape)[:-2])
+    if not A.is_cpu:
+        diagonal_of_u, sign = _eliminated(A)
+        return e.mul(prod(diagonal_of_u, -1), sign)
+    return of_array(lapack.det(A._host()))
 
 
 @method_alone
@@ -71,8 +107,11 @@ def _slogdet_back(g: Any, A: Tensor) -> Tensor:
 
 @differentiable("LinalgSlogdet", batch=lambda x: _slogdet(x), A=_slogdet_back)
 def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
-    if unread("linalg.slogdet", A):
+    if unread("linalg.slogdet", A, asks=True):
         return bare(A, tuple(A.shape)[:-2]), bare(A, tuple(A.shape)[:-2])
+    if not A.is_cpu:
+        pivots, turns = _eliminated(A)
+        return e.mul(prod(e.sign(pivots), -1), turns), _sum(e.log(e.abs(pivots)), -1)
     sign, size = lapack.slogdet(A._host())
     return of_array(sign), of_array(size)
 

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.place import Place, _index_select, along
 from nbgrad.ops.linear.matmul import matmul
@@ -213,8 +216,17 @@ def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
 
 
 def _pairs(input: Tensor) -> tuple[Place, Place]:
-    first, second = np.triu_indices(input.shape[0], 1)
-    return along(0, first, input._spec), along(0, second, input._spec)
+    sp = input._spec
+    return _few_pairs(sp) if tuple.__getitem__(sp.shape, 0) <= _FEW_ROWS else _all_pairs(sp)
+
+
+def _all_pairs(sp: Spec) -> tuple[Place, Place]:
+    first, second = np.triu_indices(tuple.__getitem__(sp.shape, 0), 1)
+    return along(0, first, sp), along(0, second, sp)
+
+
+_FEW_ROWS = 128  # whose pairs take 130 KB
+_few_pairs = cached(64)(_all_pairs)
 
 
 @differentiable("Pdist", unmoved="_pdist_forward", input=_pdist_back)
@@ -224,6 +236,17 @@ def _pdist(input: Tensor, *, p: float) -> Tensor:
     return _norm(away, ord=p, dims=(1,), keepdim=False)
 
 
+def _quick_pairs(input: Spec, p: Any) -> Quick | None:
+    if input.ndim != 2 or not 1 < tuple.__getitem__(input.shape, 0) <= _FEW_ROWS or not input.numel:
+        return None
+    places = _few_pairs(input)
+    first, second = [_index_select.at(input, {"place": at}).run for at in places]  # type: ignore[attr-defined]
+    settings = {"ord": float(p), "dims": (1,), "keepdim": False}
+    norm = _norm.at(places[0].of(input).out, settings).run  # type: ignore[attr-defined]
+    return lambda t: norm(e.sub(first(t), second(t)))
+
+
+@quickly(_quick_pairs)
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The distances of order `p` between each two of n rows, as one line of `n * (n - 1) / 2`: the first row to the others, then the second
     to those behind it, and so on.

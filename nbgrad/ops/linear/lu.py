@@ -14,33 +14,53 @@ import numpy as np
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import named, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear import lapack, small, solver
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import _solve_triangular, bare, by_columns, identity, solve_triangular, unread
-from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.reduce.extremes import amax, amin
+from nbgrad.ops.views.copy import contiguous, dense_copy, to_dtype, zeros
 from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.shape import expand
 from nbgrad.ops.views.slices import narrow
 
 _Array = np.ndarray[Any, Any]
 
 
-@undifferentiable(batch=lambda x, rows, d: _permutation(x, rows=rows, d=d))
-def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
-    """P of A = P L U."""
-    if unread("linalg.lu", pivots):
-        return bare(pivots, (*tuple(pivots.shape)[:-1], rows, rows), dtype=d)
-    steps = pivots._host().reshape(prod(tuple(pivots.shape)[:-1]), tuple.__getitem__(pivots.shape, -1))
-    if steps.size and not 1 <= steps.min() <= steps.max() <= rows:
+def _check_pivots(least: Any, most: Any, rows: int) -> None:
+    if not 1 <= least <= most <= rows:
         raise RuntimeError(
             "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
             "Did you properly pass the result of lu_factor?"
         )
+
+
+def _permutation_there(pivots: Tensor, rows: int, d: Any) -> Tensor:
+    """Of those on a device, which are read once: its library would follow them anywhere."""
+    if pivots.numel():
+        _check_pivots(amin(pivots).item(), amax(pivots).item(), rows)
+    batch = tuple(pivots.shape)[:-1]
+    eye = identity(pivots, rows, dtype=d if d in (dtypes.float32, dtypes.float64) else dtypes.float32)
+    made = dense_copy(expand(eye, (*batch, rows, rows)))
+    return to_dtype(solver.exchanged(contiguous(pivots), made), d)
+
+
+@undifferentiable(batch=lambda x, rows, d: _permutation(x, rows=rows, d=d))
+def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
+    """P of A = P L U."""
+    if unread("linalg.lu", pivots, asks=True):
+        return bare(pivots, (*tuple(pivots.shape)[:-1], rows, rows), dtype=d)
+    if not pivots.is_cpu:
+        return _permutation_there(pivots, rows, d)
+    steps = pivots._host().reshape(prod(tuple(pivots.shape)[:-1]), tuple.__getitem__(pivots.shape, -1))
+    if steps.size:
+        _check_pivots(steps.min(), steps.max(), rows)
     order = np.tile(np.arange(rows), (len(steps), 1))
     every = np.arange(len(steps))
     for k in range(steps.shape[1]):
@@ -95,20 +115,25 @@ def _factor_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 @differentiable("LinalgLuFactorEx", batch=lambda x, name: _factor(x, name=name), input=_factor_back)
 def _factor(input: Tensor, *, name: str | None) -> tuple[Tensor, Tensor, Tensor]:
     """A zero pivot is refused in the words of the function of that `name`, if any."""
-    if unread("linalg.lu_factor", input):
+    if unread("linalg.lu_factor", input, asks=True):
         *batch, rows, columns = tuple(input.shape)
         ints = [bare(input, n, dtype=dtypes.int32) for n in ((*batch, min(rows, columns)), batch)]
         return bare(input, input.shape, columns=True), ints[0], ints[1]
+    if not input.is_cpu:
+        found = solver.factored(input)
+        if name is not None and (failed := found[2]._host()).any():
+            raise _singular(name, failed)
+        return found
     LU, pivots, infos = lapack.eliminated(input._host())
     if name is not None and infos.any():
         raise _singular(name, infos)
     return by_columns(LU), of_array(pivots), of_array(infos)
 
 
-def _checked(A: Tensor, pivot: bool) -> None:
+def _checked(A: Tensor, pivot: bool, name: str = "torch.lu_factor") -> None:
     if A.ndim < 2:
         raise RuntimeError(
-            f"torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
+            f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
         )
     if not A.dtype.is_floating_point or A.dtype.narrow:
         raise NotImplementedError(f"\"lu_cpu\" not implemented for '{A.dtype.scalar_name}'")
@@ -137,6 +162,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, o
     return results("linalg_lu_factor_ex", parts, out, (A,))
 
 
+@quickly(small.lu_factor)
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """The factors of matrices by elimination, in one: L below the diagonal (on which it is 1), U from the diagonal on; and `pivots`, the
     row, counted from 1, that each row was exchanged with. A matrix whose pivot is 0 is refused.
@@ -254,6 +280,7 @@ def lu_unpack(
     return results("lu_unpack", found, out, (LU_data,))
 
 
+@quickly(small.lu)
 def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """`A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, and an upper one, found by elimination.
 
@@ -266,7 +293,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     U=tensor([[2., 2.],
             [0., 1.]]))
     """
-    _checked(A, pivot)
+    _checked(A, pivot, "linalg.lu")
     LU, pivots, _ = _factor(A, name=None)
     P = _permutation(pivots, rows=tuple.__getitem__(LU.shape, -2), d=LU.dtype)
     return results("linalg_lu", (P, *_linalg_lu(LU)), out, (A,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nbgrad.core.tensor import Tensor, empty
@@ -9,11 +11,17 @@ from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory.dtypes import float64
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.index.gather import masked_fill
+from nbgrad.ops.linear import lapack, solver
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import check_floats, check_square, identity, inv, unread
-from nbgrad.ops.views.copy import clone, full, to_dtype
+from nbgrad.ops.pointwise.comparisons import isfinite
+from nbgrad.ops.reduce.extremes import amax
+from nbgrad.ops.reduce.sums import any as _any
+from nbgrad.ops.reduce.sums import sum as _sum
+from nbgrad.ops.views.copy import clone, contiguous, full, to_dtype
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.slices import narrow
 
@@ -94,6 +102,39 @@ _PADE: tuple[float, ...] = (
 )
 
 
+def _halvings(norm: float) -> int:
+    return max(0, int(np.ceil(np.log2(norm / 5.371920351148152)))) if norm else 0
+
+
+def _approximation(a: Any, a2: Any, a4: Any, a6: Any, eye: Any, product: Any) -> tuple[Any, Any]:
+    """The odd and the even part of numerator and denominator."""
+    b = _PADE
+    odd = product(
+        a,
+        product(a6, b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye,
+    )
+    even = product(a6, b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+    return odd, even
+
+
+def _exponential_there(A: Tensor) -> Tensor:
+    """Of matrices on a device, whose norm is read once."""
+    if not A.numel():
+        return clone(A)
+    a = to_dtype(A, float64)
+    bad = _any(e.logical_not(isfinite(a)), (-2, -1), True)
+    a = masked_fill(a, bad, 0)
+    halvings = _halvings(amax(_sum(e.abs(a), -2)).item())
+    a = e.mul(a, 2.0**-halvings)
+    a2 = matmul(a, a)
+    a4 = matmul(a2, a2)
+    odd, even = _approximation(a, a2, a4, matmul(a4, a2), identity(a, a.shape[-1]), matmul)
+    found, _ = solver.solution(even - odd, even + odd)
+    for _ in range(halvings):
+        found = matmul(found, found)
+    return to_dtype(contiguous(masked_fill(found, bad, float("nan"))), A.dtype)
+
+
 @differentiable(
     "LinalgMatrixExp",
     tangent=lambda t, A: _exponential_moved(A, t),
@@ -101,8 +142,10 @@ _PADE: tuple[float, ...] = (
     A=lambda g, A: _exponential_moved(A.mT, g),
 )
 def _exponential(A: Tensor) -> Tensor:
-    if unread("linalg.matrix_exp", A):
+    if unread("linalg.matrix_exp", A, asks=True):
         return empty(A._spec.dense())
+    if not A.is_cpu:
+        return _exponential_there(A)
     a = to_dtype(A, float64)._host()
     if not a.size:
         return clone(A)
@@ -110,17 +153,13 @@ def _exponential(A: Tensor) -> Tensor:
     bad = ~np.isfinite(a).all((-2, -1))
     a[bad] = 0
     norm = np.abs(a).sum(-2).max()
-    halvings = max(0, int(np.ceil(np.log2(norm / 5.371920351148152)))) if norm else 0
+    halvings = _halvings(norm)
     a = a / 2.0**halvings
     eye = np.eye(a.shape[-1])
     with lapack.quiet():
         a2 = a @ a
-        a4, b = a2 @ a2, _PADE
-        a6 = a4 @ a2
-        odd = a @ (
-            a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye
-        )
-        even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+        a4 = a2 @ a2
+        odd, even = _approximation(a, a2, a4, a4 @ a2, eye, np.matmul)
         found = np.linalg.solve(even - odd, even + odd)
         for _ in range(halvings):
             found = found @ found

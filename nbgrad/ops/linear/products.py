@@ -59,12 +59,18 @@ def _product(
     return product
 
 
+def _upright(sp: Any) -> bool:
+    """Whether a matrix lies column by column, as the transpose of a contiguous one does."""
+    return len(sp.shape) == 2 and sp.strides[0] == 1 and sp.strides[1] == sp.shape[0]
+
+
 def _family(node: str, check: Check) -> tuple[Run, Run, Run]:
+    # As in PyTorch the gradient of a matrix that lies column by column lies so too: turned back, it is contiguous.
     nn = _product(
         node,
         _known(check, "nn"),
-        lambda g, mat2: nt(g, mat2),
-        lambda g, input: tn(input, g),
+        lambda g, mat2, input_spec: _t(nt(mat2, g)) if _upright(input_spec) else nt(g, mat2),
+        lambda g, input, mat2_spec: _t(tn(g, input)) if _upright(mat2_spec) else tn(input, g),
         lambda has, a, b: _matrix_product(a, b),
     )
     nt = _product(
@@ -81,6 +87,7 @@ def _family(node: str, check: Check) -> tuple[Run, Run, Run]:
         lambda g, input: nn(input, g),
         lambda has, a, b: _matrix_product(a.mT, b),
     )
+    nt.op.turned, tn.op.turned = "mat2", "input"  # type: ignore[attr-defined]
     return nn, nt, tn
 
 
@@ -113,9 +120,26 @@ _dot, _vdot = (
 )
 
 
+_RANKS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
+
+
+def _check_ranks(name: str, a: Tensor, b: Tensor) -> None:
+    """What one example is may be wrong where all together are not."""
+    want = _RANKS[name]
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and (a.ndim, b.ndim) != want:
+        raise RuntimeError(
+            "Got wrong shapes for dot"
+            if name == "dot"
+            else f"Shape mismatch: Got incorrect dims for {name}(a, b). a has dim {a.ndim}and b has dim {b.ndim}but expected them to have "
+            f"dim {want[0]} and dim {want[1]}"
+        )
+
+
 def _called(
     name: str, words: tuple[str, str], product: Run, a: Tensor, b: Tensor, out: Tensor | None
 ) -> Tensor:
+    if state.levels and name in _RANKS:
+        _check_ranks(name, a, b)
     try:
         result = product(a, b)
     except AttributeError:

@@ -54,8 +54,8 @@ def _check_addmm(c: Spec, a: Spec, b: Spec) -> None:
 def _check_baddbmm(c: Spec, a: Spec, b: Spec) -> None:
     for sp, dim in ((a, 0), (a, 1), (b, 2)):  # of which the first operand's size is made
         layout.wrap_dim(dim, sp.ndim)
-    _check_bmm(a, b, "baddbmm")
     _expandable(c, (*a.shape[:2], b.shape[2]))
+    _check_bmm(a, b, "baddbmm")
     if c.dtype is not a.dtype:
         raise RuntimeError(
             f"Input dtypes must be the same, got: input {_word(c)}, batch1: {_word(a)}, batch2: {_word(b)}"
@@ -169,6 +169,7 @@ def _adding(
         return add(out, _times(input, beta))
 
     op = Op(forward, {"input": _addend, "mat1": wrt_mat1, "mat2": wrt_mat2}, node, moved, each)
+    op.turned = "mat2" if turn == "nt" else None
 
     def function(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
         if state.active and transforms.wrapped((input, mat1, mat2)):

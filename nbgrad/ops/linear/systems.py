@@ -7,21 +7,23 @@ that end in `_ex`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
-from nbgrad.dispatch.stanza import method_alone
+from nbgrad.dispatch.stanza import method, method_alone
 from nbgrad.memory import dtypes, layout
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear import lapack, small, solver
 from nbgrad.ops.linear.matmul import matmul
+from nbgrad.ops.linear.solver import by_columns_of
 from nbgrad.ops.views.copy import fill_memory, zeros
 from nbgrad.ops.views.shape import expand, reshape, squeeze, unsqueeze
 
@@ -35,6 +37,8 @@ class _LinAlgError(RuntimeError):
     ... except torch.linalg.LinAlgError: print("singular")
     singular
     """
+
+    __module__ = "nbgrad._C"  # where PyTorch shows it
 
 
 LinAlgError = _LinAlgError
@@ -74,6 +78,14 @@ def _refused(name: str, infos: _Array, words: str) -> _LinAlgError:
     return _LinAlgError(f"{name}: {where}{words.format(info=infos.reshape(-1)[at])}")
 
 
+def _refuse_failed(name: str | None, infos: Tensor, words: str) -> None:
+    """The same of a device's, which is waited for only where a function of that `name` refuses."""
+    if name is not None:
+        found = infos._host()
+        if found.any():
+            raise _refused(name, found, words)
+
+
 _NO_INVERSE = "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is singular."
 _NO_SOLUTION = "The solver failed because the input matrix is singular."
 
@@ -100,20 +112,16 @@ def bare(
     return empty(sp.like(tuple(shape), dtype=dtype))
 
 
-def unread(name: str, *operands: Tensor) -> bool:
+def unread(name: str, *operands: Tensor, asks: bool = False) -> bool:
     """Whether tensors have no values that a routine of the CPU's could read: then its results have shapes alone. Values that are on a
-    device without such a routine are refused."""
+    device without such a routine are refused: without any, or, if the caller `asks` the device's library, without that."""
     for t in operands:
-        if not t.is_cpu and t._spec.backend.holds:
-            raise NotImplementedError(f"{name}: no CUDA kernel in this release; move its operand with .cpu()")
+        if not t.is_cpu and t._spec.backend.holds and not (asks and solver.has(t)):
+            library = ", or pip install 'nbgrad[cusolver]'" * asks
+            raise NotImplementedError(
+                f"{name}: no CUDA kernel in this release; move its operand with .cpu(){library}"
+            )
     return not operands[0]._spec.backend.holds
-
-
-def by_columns_of(t: Tensor) -> Tensor:
-    """The transposed matrices, as if they lay so from the start."""
-    *batch, down, along = t._spec.strides
-    *sizes, rows, columns = tuple(t.shape)
-    return wrap(t._buf, t._spec.like((*sizes, columns, rows), (*batch, along, down)))
 
 
 def by_columns(array: _Array) -> Tensor:
@@ -129,8 +137,12 @@ def by_columns(array: _Array) -> Tensor:
 )
 def _inv(input: Tensor, *, name: str | None) -> Tensor:
     """A singular matrix is refused in the words of the function of that `name`, if any."""
-    if unread("linalg.inv", input):
+    if unread("linalg.inv", input, asks=True):
         return bare(input, input.shape, columns=True)
+    if not input.is_cpu:
+        made, at = solver.solution(input, expand(identity(input, input.shape[-1]), input.shape))
+        _refuse_failed(name, at, _NO_INVERSE)
+        return made
     found, infos = lapack.inverse(input._host())
     if name is not None and infos.any():
         raise _refused(name, infos, _NO_INVERSE)
@@ -168,8 +180,10 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _singular(A: Tensor, found: Tensor) -> Tensor:
     """Which matrices are, as LAPACK tells: where none is, what was `found` is finite."""
-    if unread("linalg.inv", A):
+    if unread("linalg.inv", A, asks=True):
         return bare(A, tuple(A.shape)[:-2], dtype=dtypes.int32)
+    if not A.is_cpu:
+        return solver.factored(A.detach())[2]
     a = A.detach()._host()
     none = bool(np.isfinite(found.detach()._host()).all())
     return of_array(np.zeros(a.shape[:-2], np.int32) if none else lapack.inverse(a)[1])
@@ -219,8 +233,12 @@ def _solve_tangent(
 
 @differentiable("LinalgSolveEx", tangent=_solve_tangent, A=_solve_matrix, B=_solve_other)
 def _solve(A: Tensor, B: Tensor, *, left: bool, vector: bool, name: str | None) -> Tensor:
-    if unread("linalg.solve", A, B):
+    if unread("linalg.solve", A, B, asks=True):
         return bare(B, tuple(B.shape), columns=left and not vector)
+    if not A.is_cpu:
+        found, at = solver.solution(A, _by_vector(B, vector), left)
+        _refuse_failed(name, at, _NO_SOLUTION)
+        return squeeze(found, -1) if vector else found
     a, b = A._host(), B._host()
     b = b[..., None] if vector else b
     x, infos = lapack.solve(a, b) if left else lapack.solve(a.mT, b.mT)
@@ -316,20 +334,17 @@ def _triangular_back(
 
 @differentiable("LinalgSolveTriangular", all=_triangular_back)
 def _solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool, unitriangular: bool) -> Tensor:
-    if unread("linalg.solve_triangular", A, B):
+    if unread("linalg.solve_triangular", A, B, asks=True):
         return bare(B, tuple(B.shape), columns=left)
+    if not A.is_cpu:
+        return solver.triangular(A, B, upper, left, unitriangular)
     a, b = A._host(), B._host()
-    a = np.triu(a) if upper else np.tril(a)
-    n = a.shape[-1]
-    if unitriangular:
-        a[..., range(n), range(n)] = 1
-    solve = np.linalg.solve
-    if not np.isfinite(a).all() or (a[..., range(n), range(n)] == 0).any():
-        solve = partial(lapack.substituted, upper=upper == left)
-    with lapack.quiet():
-        return by_columns(solve(a, b)) if left else of_array(solve(a.mT, b.mT).mT)
+    if left:
+        return by_columns(lapack.triangular(a, b, upper, unitriangular))
+    return of_array(lapack.triangular(a.mT, b.mT, not upper, unitriangular).mT)
 
 
+@quickly(small.solve_triangular)
 def solve_triangular(
     A: Tensor,
     B: Tensor,
@@ -357,6 +372,54 @@ def solve_triangular(
         raise NotImplementedError(f"\"triangular_solve_cpu\" not implemented for '{A.dtype.scalar_name}'")
     result = _solve_triangular(*_broadcast(A, B, False), upper=upper, left=left, unitriangular=unitriangular)
     return result if out is None else into("linalg_solve_triangular", out, result, (A, B))
+
+
+@method
+def triangular_solve(
+    input: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+    *,
+    out: Any = None,
+) -> Any:
+    """The older form of `linalg.solve_triangular`, which takes the right side first and gives a copy of A, too; better written so:
+
+    >>> torch.linalg.solve_triangular(torch.tensor([[2.0, 1.0], [0.0, 4.0]]), torch.tensor([[4.0], [8.0]]), upper=True)
+    tensor([[1.],
+            [2.]])
+    """
+    for word, t in (("b", input), ("A", A)):
+        if t.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {word} to have at least 2 dimensions, but it has {t.ndim} dimensions instead"
+            )
+    if input.dtype is not A.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {input.dtype.scalar_name} and A of type "
+            f"{A.dtype.scalar_name} instead."
+        )
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
+    if A.shape[-1] != input.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for triangular_solve: each A matrix is {A.shape[-2]} by {A.shape[-1]} but each b matrix is "
+            f"{input.shape[-2]} by {input.shape[-1]}"
+        )
+    warn_once(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future PyTorch "
+        "release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of the inputs.\n"
+        "X = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B)."
+    )
+    batch = np.broadcast_shapes(tuple(A.shape)[:-2], tuple(input.shape)[:-2])
+    copy = A.expand(*batch, *tuple(A.shape)[-2:]).clone()
+    X = solve_triangular(
+        copy.mT if transpose else copy, input, upper=upper is not transpose, unitriangular=unitriangular
+    )
+    return results("triangular_solve", (X, copy), out, (input, A))
 
 
 # ---------------------------------------------------------------- systems of tensors
@@ -408,4 +471,4 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = 
     return result if out is None else into("linalg_tensorsolve", out, result, (A, B))
 
 
-__all__ = ["inverse"]
+__all__ = ["inverse", "triangular_solve"]

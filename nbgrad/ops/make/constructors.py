@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core import tensor as _core
 from nbgrad.core.overrides import dispatch_disabled, note_instance, plain_types
 from nbgrad.core.tensor import Tensor
-from nbgrad.memory import dtypes
+from nbgrad.memory import dtypes, gpu
 from nbgrad.memory import layout as _layout
 from nbgrad.memory.device import cpu, elsewhere
 from nbgrad.memory.device import device as _device
@@ -22,7 +23,7 @@ from nbgrad.memory.storage import Batched, Marked, Nothing, spec
 from nbgrad.ops.host import printing
 from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.host.typed import TypedStorage
-from nbgrad.ops.make.data import _from_data, _is_sequence
+from nbgrad.ops.make.data import COPY_OF_A_TENSOR, _from_data, _is_sequence
 from nbgrad.ops.make.factories import _finish
 from nbgrad.ops.make.filled import _own, empty, empty_strided, full, ones, zeros
 
@@ -44,9 +45,10 @@ def _new(name: str, function: Any) -> None:
         pin_memory: bool = False,
         **rest: Any,
     ) -> Tensor:
-        t = function(
-            *args, dtype=self.dtype if dtype is None else dtype, device=_beside(self, device), **rest
-        )
+        where = _beside(self, device)
+        if where is not None:
+            rest["device"] = where
+        t = function(*args, dtype=self.dtype if dtype is None else dtype, **rest)
         t = _own(self, t)
         return _finish(_core.hooks.pinned(t) if pin_memory else t, requires_grad)
 
@@ -71,6 +73,8 @@ def _new_tensor(
     >>> torch.ones(1, dtype=torch.float64).new_tensor([1, 2])
     tensor([1., 2.], dtype=torch.float64)
     """
+    if isinstance(data, Tensor):
+        warn(COPY_OF_A_TENSOR.format("tensor.new_tensor"))
     t = _from_data(data, self.dtype if dtype is None else dtype)
     where = _beside(self, device)
     return _finish(t if where is None else t.to(where), requires_grad)
@@ -89,13 +93,7 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
         return empty(*[operator.index(n) if hasattr(n, "__index__") else n for n in args or (0,)], dtype=d)
     if isinstance(first, Tensor):
         if first.dtype is not d:
-            options = (
-                ", device=cpu, layout=Strided, requires_grad=false (default), pinned_memory=false (default), "
-            )
-            options += "memory_format=(nullopt))"
-            raise TypeError(
-                f"expected TensorOptions(dtype={d.c_name}{options} (got TensorOptions(dtype={first.dtype.c_name}{options})"
-            )
+            raise _not_so(d, first.device.type, first)
         return first.detach()
     if isinstance(first, (UntypedStorage, TypedStorage)):
         if isinstance(first, TypedStorage) and first.dtype is not d:
@@ -109,6 +107,16 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
     return _from_data(first, d)
 
 
+def _not_so(d: _dtype, kind: str, given: Tensor) -> TypeError:
+    """The refusal of a tensor of another dtype, or elsewhere."""
+    rest = "layout=Strided, requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt))"
+    want, got = (
+        f"TensorOptions(dtype={has.c_name}, device={place}, {rest}"
+        for has, place in ((d, kind), (given.dtype, given.device.type))
+    )
+    return TypeError(f"expected {want} (got {got})")
+
+
 def _check_place(expected: _device, device: Any) -> None:
     if device is not None and _device(device).type != expected.type:
         raise RuntimeError(
@@ -118,9 +126,14 @@ def _check_place(expected: _device, device: Any) -> None:
 
 def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> Any:
     """`torch.Tensor(sizes...)`, `torch.Tensor(data)`: the old constructor, of the default dtype."""
-    _check_place(cpu, device)
     if len(args) == 1 and isinstance(args[0], Tensor):
+        if device is not None:
+            raise RuntimeError(
+                "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported.  Use torch.tensor(...) or "
+                "torch.as_tensor(...) instead."
+            )
         return as_subclass(args[0].detach(), cls)
+    _check_place(cpu, device)
     return as_subclass(_of_old(get_default_dtype(), args), cls)
 
 
@@ -130,6 +143,10 @@ def _new_of_old(self: Tensor, *args: Any, size: Any = None, device: Any = None) 
     >>> torch.ones(1, dtype=torch.int32).new([1, 2])
     tensor([1, 2], dtype=torch.int32)
     """
+    if device is not None and len(args) == 1 and isinstance(args[0], Tensor):
+        raise RuntimeError(
+            "Legacy tensor new of the form tensor.new(tensor, device=device) is not supported.  Use torch.as_tensor(...) instead."
+        )
     _check_place(self._spec.device, device)
     t = _of_old(self.dtype, args if size is None else (_layout.Size(size),))
     return t if t._spec.device is self._spec.device else t.to(self._spec.device)
@@ -245,26 +262,61 @@ _core.construct = _construct
 
 
 class _Typed(type):
-    """`torch.ByteTensor` and its like: they make tensors of one dtype, and say of a tensor whether it is one."""
+    """`torch.ByteTensor` and its like: they make tensors of one dtype on one kind of device, and say of a tensor whether it is one."""
 
     dtype: _dtype
+    place: _device
 
-    def __call__(cls, *args: Any) -> Tensor:
-        return _of_old(cls.dtype, args)
+    @property
+    def is_cuda(cls) -> builtins.bool:
+        return cls.place.type == "cuda"
+
+    @property
+    def type_name(cls) -> str:
+        """What `Tensor.type()` says of one."""
+        return f"torch.{'cuda.' * cls.is_cuda}{cls.__name__}"
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        need_place(cls)
+        _check_place(cls.place, device)
+        if not cls.is_cuda:
+            return _of_old(cls.dtype, args)
+        if len(args) == 1 and isinstance(args[0], Tensor) and not args[0].is_cuda:
+            raise _not_so(cls.dtype, "cuda", args[0])
+        where = cls.place if device is None else _device(device)
+        with where:
+            made = _of_old(cls.dtype, args)
+        return made if made.is_cuda else made.to(where)  # what was data
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        return isinstance(instance, Tensor) and instance.type() == cls.type_name
 
     def __repr__(cls) -> str:
-        return f"<class '{cls.dtype.type_name}'>"
+        return f"<class '{cls.type_name}'>"
+
+
+def need_place(kind: _Typed) -> None:
+    """Refuse the type of a device that is not there."""
+    if kind.is_cuda and not gpu.device_count():
+        raise TypeError(f"type {kind.type_name} not available. Torch not compiled with CUDA enabled.")
 
 
 _OLD_TYPE = """The old constructor of one dtype: of sizes it makes a tensor without values, of sequences a copy, of a tensor one that shares
-    its memory. `isinstance` asks whether a tensor has that dtype.
+    its memory. `isinstance` asks whether a tensor has that dtype, and is where the type says.
 
     >>> torch.LongTensor([1, 2]), isinstance(torch.tensor([1, 2]), torch.LongTensor)
     (tensor([1, 2]), True)
     """
+_OLD = (
+    *(dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_),
+    *(dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
+)
+
+
+def _typed(d: _dtype, place: _device) -> _Typed:
+    return _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "place": place, "__doc__": _OLD_TYPE})
+
+
 (
     ByteTensor,
     CharTensor,
@@ -276,13 +328,11 @@ _OLD_TYPE = """The old constructor of one dtype: of sizes it makes a tensor with
     BFloat16Tensor,
     FloatTensor,
     DoubleTensor,
-) = (
-    _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "__doc__": _OLD_TYPE})
-    for d in (
-        *(dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_),
-        *(dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
-    )
-)
+) = (_typed(d, cpu) for d in _OLD)
+of_cuda = tuple([_typed(d, _device("cuda")) for d in _OLD])
+every: dict[str, _Typed] = {
+    made.type_name: made for made in (*globals().copy().values(), *of_cuda) if isinstance(made, _Typed)
+}
 
 
 def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
@@ -293,9 +343,9 @@ def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
         )
         return f"{kind}, value=\n    " + repr(inner).replace("\n", "\n    ") + "\n)"
     if type(self) in plain_types:
-        return printing.tensor_repr(self, contents=tensor_contents)
+        return printing.tensor_repr(self, given=tensor_contents)
     text = printing.tensor_repr(self, type(self).__name__, tensor_contents)
-    return f"Parameter({text})" if self.__dict__.get("_is_param") else text
+    return f"Parameter({text})" if getattr(self, "_is_param", False) else text
 
 
 Tensor.__repr__ = _repr  # type: ignore[method-assign, assignment]

@@ -15,6 +15,7 @@ from nbgrad.memory import backend, dtypes
 from nbgrad.memory.device import cpu, elsewhere
 from nbgrad.memory.dtypes import get_default_dtype, rounded
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.make import devices
 from nbgrad.ops.make.factories import _LARGE, _counted, _finish, _of_out, _spec, of_numbers
 from nbgrad.ops.views.copy import fill_memory
 from nbgrad.ops.views.copy import zeros as _zeros
@@ -44,10 +45,13 @@ def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return arguments.before_guard(shortened, function)
 
 
-def _counts(sp: Spec, count: Callable[[], np.ndarray[Any, Any]]) -> Tensor:
-    """A tensor laid out so of numbers that the CPU works out, rounded to its dtype; where no memory is, of none."""
+def _counts(sp: Spec, count: Callable[[], np.ndarray[Any, Any]], way: str = "", *numbers: Any) -> Tensor:
+    """A tensor laid out so of numbers that the CPU works out, rounded to its dtype; where no memory is, of none. A GPU counts itself, where
+    it knows the way; between two ends floats are counted by the same kernel everywhere."""
     if not sp.backend.holds:
         return empty(sp)
+    if way and (not sp.backend.prompt or (way == "evenly" and sp.dtype.code in ("f4", "f8"))):
+        return devices.counted(sp, way, *numbers)
     values = dtypes.packed(dtypes.rounded(count(), sp.dtype), sp.dtype)
     return wrap(sp.backend.from_host(backend.of_array(values)), sp)
 
@@ -125,7 +129,7 @@ def arange(
         with np.errstate(over="ignore"):  # in double, as in PyTorch: start + step * i, rounded once
             return start + step * np.arange(n, dtype=np.float64)
 
-    t = _counts(sp, count)
+    t = _counts(sp, count, "steps", start, step)
     if out is not None and out.numel() and out.numel() != n:
         warn(
             f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match the computed "
@@ -168,7 +172,7 @@ def range(
         if not step:
             raise RuntimeError("step must be nonzero")
     sp = _spec("range", (_size((float(end) - float(start)) / float(step) + 1),), d, device, requires_grad)
-    t = _counts(sp, lambda: start + step * np.arange(sp.numel))
+    t = _counts(sp, lambda: start + step * np.arange(sp.numel), "steps", start, step)
     return _counted(t, requires_grad, out)
 
 
@@ -216,7 +220,15 @@ def linspace(
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     a, b = rounded(np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]), sp.dtype)
-    return _counted(_counts(sp, lambda: evenly(a, b, steps, sp.dtype)), requires_grad, out)
+    t = _counts(sp, lambda: evenly(a, b, steps, sp.dtype), "evenly", *_between(a, b, steps, sp.dtype))
+    return _counted(t, requires_grad, out)
+
+
+def _between(start: Any, end: Any, steps: int, d: dtypes.dtype) -> tuple[Any, ...]:
+    """Both ends, the step, from which number on they are counted from the end, and the last one's."""
+    real = _rounding(d)
+    low, high = real(start), real(end)
+    return low, high, real(real(high - low) / real(max(steps - 1, 1))), max(steps // 2, 1), steps - 1
 
 
 def evenly(start: Any, end: Any, steps: int, d: dtypes.dtype) -> np.ndarray[Any, Any]:
@@ -253,6 +265,8 @@ def logspace(
         raise RuntimeError("number of steps must be non-negative")
     start, end = _ends("logspace", start, end)
     sp = _spec("logspace", (steps,), dtype, device, requires_grad)
+    if sp.dtype is dtypes.bool_:
+        raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
     # Symmetric about the middle as linspace is; integers truncated at the end.
     real = _rounding(sp.dtype)
     if steps != 1:  # of one step PyTorch does not round the exponent
@@ -267,7 +281,10 @@ def logspace(
         low, high = real(a + real(step * real(i))), real(b - real(step * real(steps - 1 - i)))
         return np.power(real(base), np.where(i < max(steps // 2, 1), low, high))
 
-    return _counted(_counts(sp, count), requires_grad, out)
+    if steps == 1:
+        return _counted(_counts(sp, count), requires_grad, out)
+    ends = _between(start, end, steps, sp.dtype)
+    return _counted(_counts(sp, count, "powers", *ends, real(base)), requires_grad, out)
 
 
 def _below(row: int, col: int, offset: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import Table
-from nbgrad.base.warn import warn
+from nbgrad.base.warn import warn, warn_once
 from nbgrad.core import tensor as _core
 from nbgrad.core.arguments import before_guard
 from nbgrad.core.tensor import Tensor, storage_of, wrap
@@ -24,6 +24,7 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.host.storage import UntypedStorage
+from nbgrad.ops.host.typed import TypedStorage
 from nbgrad.ops.make.factories import _NO_GRAD_INTS, _finish, placed
 from nbgrad.ops.make.filled import full
 from nbgrad.ops.views.copy import clone_spec, copy_memory, moved
@@ -169,6 +170,8 @@ def _infer(values: list[Any]) -> _dtype:
         elif isinstance(x, (bool, int, float)):
             d = dtypes.number_dtype(x)
         elif _is_sequence(x) and not isinstance(x, str):
+            if any([y is x for y in x]):
+                raise TypeError("new(): self-referential lists are incompatible")
             continue  # is refused where a number should stand
         else:
             raise _refused(x)
@@ -260,6 +263,8 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
         copy_memory(out, data)
         return out
     if isinstance(data, (np.ndarray, np.generic)):
+        if data.strides and min(data.strides) < 0:
+            _lies(data.dtype, data.shape, data.strides)  # which refuses it
         array = np.array(data)  # a copy, in native order, of what may be a scalar
         if not array.dtype.isnative:
             dtypes.from_numpy_dtype(array.dtype)
@@ -269,10 +274,27 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
         return t
     if isinstance(data, (str, bytes)):
         raise _refused(data)
+    if isinstance(data, (UntypedStorage, TypedStorage)):
+        return _from_storage(data, dtype)
+    if isinstance(data, list) and data and isinstance(data[0], np.ndarray):
+        warn_once(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a single "
+            "numpy.ndarray with numpy.array() before converting to a tensor."
+        )
     shape, values = _flatten(data)
     d = _infer(values) if dtype is None else dtypes.to_dtype(dtype, "tensor")
     memory = _of_numbers([_number(x, d) for x in values], d)
     return wrap(backend.of_array(memory), spec(d, shape, None, cpu))
+
+
+def _from_storage(data: UntypedStorage | TypedStorage, dtype: Any) -> Tensor:
+    default = get_default_dtype() if isinstance(data, TypedStorage) else dtypes.int64
+    d = default if dtype is None else dtypes.to_dtype(dtype)
+    if isinstance(data, TypedStorage) and data.dtype is not d:
+        raise RuntimeError(
+            f"Expected a Storage of type {d.scalar_name} or an UntypedStorage, but got {data.dtype.scalar_name}"
+        )
+    return _from_data(_empty(spec(d, (0,), None, cpu)).set_(data), None)
 
 
 def _of_plain(data: Any, dtype: Any) -> Tensor | None:
@@ -316,6 +338,12 @@ def _of_an_array(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return short
 
 
+COPY_OF_A_TENSOR = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than {}(sourceTensor)."
+)
+
+
 @partial(before_guard, _of_an_array)
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: a number, nested sequences of numbers, or an array. `dtype` is int64, bool or the default dtype,
@@ -328,10 +356,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     tensor([1.0000, 2.5000], requires_grad=True)
     """
     if isinstance(data, Tensor):
-        warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
-        )
+        warn(COPY_OF_A_TENSOR.format("torch.tensor"))
     t = _of_plain(data, dtype)
     if t is None:
         t = _from_data(data, dtype)
@@ -385,7 +410,7 @@ def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
     """`obj` as a tensor, whose memory is shared where that can be, or copied, as `copy` says: None is either, False refuses what would be a
-    copy. It takes tensors, arrays, buffers and nested sequences. Unless `requires_grad`, the result has no history.
+    copy. It takes tensors, arrays, buffers, capsules of DLPack and nested sequences. Unless `requires_grad`, the result has no history.
 
     >>> t = torch.tensor([1.0])
     >>> torch.asarray(t).data_ptr() == t.data_ptr(), torch.asarray(t, copy=True).data_ptr() == t.data_ptr()
@@ -393,6 +418,8 @@ def asarray(
     """
     if isinstance(obj, (bytes, bytearray, memoryview, array)):
         obj = frombuffer(obj, dtype=get_default_dtype() if dtype is None else dtype)
+    elif type(obj).__name__ == "PyCapsule":  # of which only DLPack's are taken
+        obj = _core.hooks.from_dlpack(obj)
     shared = isinstance(obj, (Tensor, np.ndarray))
     if copy is False and not shared:
         raise ValueError("can't alias arbitrary sequence into a tensor.")

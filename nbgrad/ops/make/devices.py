@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.tensor import Tensor, empty
+from nbgrad.kernels.cuda import counting, counts
 from nbgrad.kernels.cuda import philox as templates
 from nbgrad.memory import dtypes
 from nbgrad.memory import philox as streams
@@ -24,7 +26,7 @@ from nbgrad.ops import pointwise as e
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.pointwise.functions import tan
 from nbgrad.ops.pointwise.numeric import ceil
-from nbgrad.ops.views.copy import copy_memory, full, to_dtype
+from nbgrad.ops.views.copy import contiguous, copy_memory, full, to_dtype
 
 _THREADS = 256  # of a block
 
@@ -85,12 +87,59 @@ def _draw(t: Tensor, generator: Any, kind: str, *numbers: float, close: bool = F
     return t
 
 
-def uniform(t: Tensor, generator: Any, low: float = 0.0, high: float = 1.0) -> Tensor:
-    d = t._spec.dtype
+@cached(PLANS)
+def _drawing_counts(served: Any, name: str, code: str, n: int, captured: bool) -> Callable[..., None]:
+    title, made = f"random_{name}_{code}{'_captured' * captured}", counts.source(name, code, captured)
+    address, buffers = served.kernel(title, *made).address, len(made[1]) - 4
+    return partial(served.launch(buffers, "qq", n), address, n)
+
+
+def count(name: str, generator: Any, *inputs: Tensor) -> Tensor:
+    """What the CPU draws from as many uniform numbers as it turns out to need: each element has its own."""
+    sp = inputs[0]._spec.dense()
+    out = empty(sp)
+    if sp.numel and sp.backend.holds:
+        served: Any = sp.backend
+        stream, graph = stream_of(generator, sp), served.recording()
+        steps = 4 * ((sp.numel - 1 >> 32) + 1)
+        run = _drawing_counts(served, name, sp.dtype.code, sp.numel, graph is not None)
+        given = [contiguous(t.detach())._buf for t in inputs]
+        flag, _ = served.told.flag
+        if graph is None:
+            seed, offset = stream.take(steps)
+            run(out._buf, *given, flag, _random._signed(seed), offset)
+        else:
+            stood, offset = graph.take(stream, steps)
+            run(out._buf, *given, stood, flag, 0, offset)
+    return out
+
+
+@cached(64)
+def _bounds(d: dtype, low: float, high: float) -> tuple[float, float, float]:
+    """The lower one, how far the upper one is from it, and that."""
     _random._floating(d, "check_uniform_bounds")
     _random._check_uniform(d, low, high)
     begin, end = dtypes.rounded(np.array([low, high]), d)
-    return _draw(t, generator, "uniform", float(begin), float(dtypes.rounded(end - begin, d)), float(end))
+    return float(begin), float(dtypes.rounded(end - begin, d)), float(end)
+
+
+def uniform(t: Tensor, generator: Any, low: float = 0.0, high: float = 1.0) -> Tensor:
+    return _draw(t, generator, "uniform", *_bounds(t._spec.dtype, low, high))
+
+
+@cached(PLANS)
+def _counting_up(served: Any, way: str, code: str, n: int) -> Callable[..., None]:
+    text, codes = counting.source(way, code)
+    letters = "".join(["d" if c[0] == "f" else "q" for c in codes[3:]])
+    return partial(served.launch(1, letters, n), served.kernel(f"count_{way}_{code}", text, codes).address, n)
+
+
+def counted(sp: Spec, way: str, *numbers: float) -> Tensor:
+    """What `kernels/cuda/counting.py` counts."""
+    out = empty(sp)
+    if sp.numel:
+        _counting_up(sp.backend, way, sp.dtype.code, sp.numel)(out._buf, *numbers)
+    return out
 
 
 def normal(t: Tensor, generator: Any, mean: float = 0.0, std: float = 1.0) -> Tensor:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
+from nbgrad.core.arguments import before_guard, unset
 from nbgrad.core.tensor import Tensor, empty, wrap
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.transforms import batched
-from nbgrad.memory import dtypes
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory.device import elsewhere
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.make import devices
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.data import from_array
-from nbgrad.ops.make.factories import _finish, _named, _of_a_like, _of_out, _sized, _spec, of_draws
+from nbgrad.ops.make.factories import (
+    _FEW_BYTES,
+    _finish,
+    _named,
+    _of_a_like,
+    _of_out,
+    _sized,
+    _spec,
+    of_draws,
+)
 from nbgrad.ops.make.filled import _like, empty_like
 from nbgrad.ops.order.sort import argsort
 from nbgrad.ops.views.copy import moved, to_dtype
@@ -95,6 +109,49 @@ def randn(sp: Spec, generator: Any) -> Tensor:
     return _drawn(sp, generator, _random.normals, devices.normal)
 
 
+def _of_integers(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    known: Table[Any, tuple[_random.Draw, Spec]] = Table("ops.make.drawn.integers", PLANS, DEFAULT_DTYPE)
+    find = known.get
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if more or state.levels or elsewhere.threads or not args or args[-1].__class__ is not tuple:
+            return slow(*args, **more)
+        for n in (*args[:-1], *args[-1]):
+            if n.__class__ is not int:
+                return slow(*args)
+        found = find(args)
+        if found is None:
+            t = slow(*args)
+            sp, low = t._spec, args[0] if len(args) == 3 else 0
+            if type(sp) is Spec and sp.nbytes <= _FEW_BYTES and sp.backend is backend.cpu:
+                draw = _random.few_integers(sp, low, args[-2])
+                if draw is not None:
+                    known.keep(args, (draw, sp))
+            return t
+        return wrap(found[0](), found[1])
+
+    return short
+
+
+def _of_a_count(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    known: Table[int, tuple[_random.Draw, Spec]] = Table("ops.make.drawn.orders", PLANS)
+    find = known.get
+
+    def short(n: Any = unset, **more: Any) -> Tensor:
+        if more or n.__class__ is not int or state.levels or elsewhere.threads:
+            return slow(n, **more)
+        found = find(n)
+        if found is None:
+            t = slow(n)
+            if type(t._spec) is Spec and 0 < t._spec.nbytes <= _FEW_BYTES and t._spec.backend is backend.cpu:
+                known.keep(n, (_random.few_places(n), t._spec))
+            return t
+        return wrap(found[0](), found[1])
+
+    return short
+
+
+@partial(before_guard, _of_integers)
 def randint(
     low: Any = None,
     high: Any = None,
@@ -132,6 +189,7 @@ def randint(
     return _finish(made, requires_grad)
 
 
+@partial(before_guard, _of_a_count)
 def randperm(
     n: int,
     *,
@@ -151,6 +209,9 @@ def randperm(
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     sp = _spec("randperm", (n,), dtypes.int64 if dtype is None else dtype, device)
+    if sp.dtype is dtypes.bool_:
+        raise NotImplementedError("\"randperm\" not implemented for 'Bool'")
+    _check_many(n, sp.dtype)
     if not sp.backend.holds:
         return _finish(empty(sp), requires_grad, out)
     if not sp.backend.prompt and n:
@@ -164,6 +225,15 @@ def randperm(
 
     t = per_example(orders, (n,)) if state.levels else from_array(_random.randperm(gen, n))
     return _finish(moved(t, sp.dtype, sp.device), requires_grad, out)
+
+
+def _check_many(n: int, d: dtypes.dtype) -> None:
+    """Whether a dtype tells so many numbers apart; PyTorch does not ask this of bfloat16."""
+    if not d.is_floating_point:
+        dtypes.fitting(n, d)
+    elif d is not dtypes.bfloat16 and n > (most := _random.greatest(d) + 1):
+        shown = most if d is dtypes.float16 else f"2^{(most - 1).bit_length() - 1}+1"
+        raise RuntimeError(f"n cannot be greater than {shown} for {d.scalar_name} type.")
 
 
 def _order_there(sp: Spec, generator: Any) -> Tensor:
@@ -234,6 +304,33 @@ def randn_like(shape: Sequence[int], **more: Any) -> Tensor:
     return randn(shape, **more)
 
 
+def _few_integers_like(
+    input: Spec,
+    low: Any,
+    high: Any,
+    *,
+    generator: Any,
+    dtype: Any,
+    device: Any,
+    requires_grad: Any,
+    memory_format: Any,
+) -> Quick | None:
+    if requires_grad or not (generator is device is memory_format is None):
+        return None
+    low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
+    if (
+        {type(low), type(high)} != {int}
+        or low >= high
+        or not input.canonical
+        or not (dtype is None or type(dtype) is _dtype)
+    ):
+        return None
+    sp = input if dtype is None else input.like(dtype=dtype)
+    draw = _random.few_integers(sp, low, high) if sp.nbytes <= _FEW_BYTES else None
+    return None if draw is None else lambda t: wrap(draw(), sp)
+
+
+@quickly(_few_integers_like, records=False)
 def randint_like(
     input: Tensor,
     low: Any = None,

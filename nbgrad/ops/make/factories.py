@@ -120,6 +120,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
 Memory = Callable[[], Any]
 Function = Callable[..., Tensor]
 _FEW_BYTES = 512
+_MANY_BYTES = 4096  # of what takes long to work out
 
 
 def _copies(t: Tensor) -> Memory:
@@ -135,9 +136,9 @@ class _Given(Table[Any, tuple[Memory, Spec]]):
         super().__init__("ops.make.factories.given", 4096, DEFAULT_DTYPE)
         self.memory_of = memory_of
 
-    def learn(self, key: Any, t: Tensor) -> Tensor:
+    def learn(self, key: Any, t: Tensor, most: int = _FEW_BYTES) -> Tensor:
         sp = t._spec
-        if type(sp) is Spec and sp.nbytes <= _FEW_BYTES and type(t) is Tensor and sp.backend is backend.cpu:
+        if type(sp) is Spec and sp.nbytes <= most and type(t) is Tensor and sp.backend is backend.cpu:
             memory = self.memory_of(t)
             if memory is not None:
                 self.keep(key, (memory, t._spec))
@@ -219,28 +220,46 @@ def _signed_zero(args: Sequence[Any]) -> bool:
     return any([x.__class__ is float and not x and copysign(1.0, x) < 0 for x in args])
 
 
+def _numbers_only(args: Sequence[Any], more: dict[str, Any]) -> bool:
+    """Beside a dtype, and the CPU by its name."""
+    for name, value in more.items():
+        if name == "device":
+            if value is not cpu and value != "cpu":
+                return False
+        elif type(value) is not _dtype if name == "dtype" else type(value) not in (int, float):
+            return False
+    return {*map(type, args)} <= {int, float} and not _signed_zero((*args, *more.values()))
+
+
 def of_numbers(function: Function) -> Function:
-    """What is made of numbers alone, given by position, and a dtype: the same again is a copy."""
+    """What is made of numbers alone, a dtype, and the CPU by its name: the same again is a copy."""
 
     def before(slow: Function) -> Function:
         known = _Given(_copies)
         find = known.get
 
         def short(*args: Any, **more: Any) -> Tensor:
-            if (more and [*more] != ["dtype"]) or state.levels or elsewhere.threads:
+            given, anywhere, named, leaf = args, elsewhere.threads, more, False
+            if more:
+                if more.get("requires_grad") is True:
+                    leaf, named = True, {name: v for name, v in more.items() if name != "requires_grad"}
+                given = (*args, *named.values())
+                where = more.get("device")
+                if where is cpu or (type(where) is str and where == "cpu"):
+                    anywhere = 0
+            if state.levels or anywhere:
                 return slow(*args, **more)
-            key = (*map(type, args), more.get("dtype"), *args)  # types come first, as they can be compared
+            key = (*map(type, given), *given, *named)  # types come first, as they can be compared
             try:
                 found = find(key)
             except TypeError:
                 return slow(*args, **more)
             if found is None:
                 t = slow(*args, **more)
-                plain = {*key[: len(args)]} <= {int, float} and type(key[len(args)]) in (_dtype, type(None))
-                return known.learn(key, t) if plain and not _signed_zero(args) else t
-            if 0 in args and _signed_zero(args):
+                return known.learn(key, t, _MANY_BYTES) if _numbers_only(args, named) else t
+            if 0 in given and _signed_zero(given):
                 return slow(*args, **more)
-            return wrap(found[0](), found[1])
+            return _finish(wrap(found[0](), found[1]), leaf)
 
         return short
 
@@ -253,13 +272,15 @@ def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functi
         find = known.get
 
         def short(input: Tensor = arguments.unset, **more: Any) -> Tensor:
-            if more or type(input) is not Tensor or state.levels:
+            usual = not more or ([*more] == ["dtype"] and type(more["dtype"]) is _dtype)
+            if not usual or type(input) is not Tensor or state.levels:
                 return slow(input, **more)
-            found = find(input._spec)
+            key = (input._spec, more["dtype"]) if more else input._spec
+            found = find(key)
             if found is not None:
                 return wrap(found[0](), found[1])
-            t = slow(input)
-            return known.learn(input._spec, t) if type(input._spec) is Spec else t
+            t = slow(input, **more)
+            return known.learn(key, t) if type(input._spec) is Spec else t
 
         return short
 

@@ -77,7 +77,10 @@ class Generator:
     True
     """
 
+    __module__ = "nbgrad._C"  # as it is shown
+
     __slots__ = ("__weakref__", "_at", "_kept", "_seed", "_words", "device", "lock")
+    _words: Array | None
 
     def __new__(cls, device: str | _device.device = "cpu") -> Generator:
         """A GPU's draws from a stream of another kind."""
@@ -102,7 +105,7 @@ class Generator:
         seed = _seed_of(seed)
         with self.lock:
             self._seed = seed % 2**64
-            self._words, self._at = _seeded(seed & 0xFFFFFFFF).view(_BYTES), 624
+            self._words, self._at = None, 624  # made when they are first asked for
             self._kept[:] = 0
         return self
 
@@ -128,8 +131,10 @@ class Generator:
         """The state as a uint8 array, in the layout of PyTorch's."""
         record = np.zeros((), _STATE)
         with self.lock:
-            position = self._at
-            record["seed"], record["key"] = self._seed, self._words.view(np.uint32)
+            position, words = self._at, self._words
+            if words is None:
+                words = self._words = self._from_here(0)
+            record["seed"], record["key"] = self._seed, words.view(np.uint32)
             record["left"], record["next"], record["seeded"] = 625 - position, position, 1
             number, there = self._kept.view(np.float64)
             if there:
@@ -190,16 +195,22 @@ class Generator:
     def take(self, n: int) -> tuple[Array, int]:
         """The next n words, not yet tempered: the memory where they are, and the first one's place. Call with the lock held."""
         start, stop = self._at, self._at + n
-        if stop <= 624:
+        if stop <= 624 and self._words is not None:
             self._at = stop
             return self._words, start
         # As PyTorch makes them: 624 at a time, the last lot of which is the state.
         more = (stop - 1) // 624 * 624
-        words = np.empty(4 * (624 + more), _BYTES)
-        words[: 4 * 624] = self._words
-        _launch("twist", more, 0, words)
+        words = self._from_here(more)
         self._words, self._at = words[4 * more :].copy(), stop - more
         return words, start
+
+    def _from_here(self, more: int) -> Array:
+        """The state's words, which the seed begins if none was asked for since, and as many more."""
+        words = np.empty(4 * (624 + more), _BYTES)
+        if self._words is not None:
+            words[: 4 * 624] = self._words
+        _launch("twist", more, 0, words, -1 if self._words is not None else self._seed & 0xFFFFFFFF)
+        return words
 
 
 class OnDevice(Generator):
@@ -301,16 +312,6 @@ def _from_state(state: Array) -> Generator:
     return Generator().restore(state)
 
 
-def _seeded(word: int) -> Array:
-    """The first words of a Mersenne twister, as its authors and PyTorch begin them. NumPy's `RandomState` would say the same, but to
-    import `numpy.random` takes as long as a tenth of all of nbgrad."""
-    words = []
-    for k in range(1, 625):
-        words.append(word)
-        word = (1812433253 * (word ^ word >> 30) + k) & 0xFFFFFFFF
-    return np.array(words, np.uint32)
-
-
 default_generator: Final = Generator()
 
 
@@ -375,14 +376,18 @@ def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.
     if d.narrow:
         made = dtypes.rounded(uniform(gen, n, dtypes.float32, low, high), d)
         return np.where(made == dtypes.rounded(high, d), dtypes.rounded(low, d), made)
-    # The difference rounds in the dtype, the rest is float64.
+    return _fill(gen, f"range_{d.code}", n, d.itemsize, *_range(d, low, high)).view(d.np)
+
+
+def _range(d: dtype, low: float, high: float) -> tuple[float, float, float]:
+    """Where it begins, its length and its end. The length rounds in the dtype, the rest is float64."""
     begin, end = d.np.type(low), d.np.type(high)
-    numbers = float(begin), float(end - begin), float(end)
-    return _fill(gen, f"range_{d.code}", n, d.itemsize, *numbers).view(d.np)
+    return float(begin), float(end - begin), float(end)
 
 
 _UNITS: Final = {dtypes.float32: "uniform_f4", dtypes.float64: "uniform_f8"}
 _FEW: Final = {dtypes.float32: "few_f4", dtypes.float64: "few_f8"}
+_ROUND: Final = {dtypes.float32, dtypes.float64, dtypes.int64}  # to which kernels round by themselves
 
 
 def units(gen: Generator, n: int, d: dtype) -> Array:
@@ -395,30 +400,42 @@ def units(gen: Generator, n: int, d: dtype) -> Array:
     return _fill(gen, kind, n, d.itemsize)
 
 
-def few_units(sp: Spec) -> Callable[[], Array] | None:
-    """What draws `units` of the default generator for a Spec of few elements; of dtypes for which that is one launch."""
-    kind, n, nbytes, words = _UNITS.get(sp.dtype), sp.numel, sp.nbytes, sp.nbytes >> 2
-    if kind is None or not n:
-        return None
+Draw = Callable[..., Array]
+
+
+def few(kind: str, sp: Spec, *numbers: float) -> Draw:
+    """What draws few elements of a kind by the default generator in one launch: into memory that it is given, or into new one."""
+    n, nbytes, words = sp.numel, sp.nbytes, sp.numel * templates.words_of(kind)
     gen = default_generator
     address, run = _kernel(kind, quick=True)
     lock = gen.lock
 
-    def draw() -> Array:
-        out = _empty(nbytes, _BYTES)
+    def draw(out: Array | None = None) -> Array:
+        if out is None:
+            out = _empty(nbytes, _BYTES)
         lock.acquire()  # a `with` block takes more of the interpreter's steps
         try:
             at = gen._at
             if at + words <= 624:
                 gen._at = at + words
-                run(address, n, out, gen._words, at)
+                run(address, n, out, gen._words, at, *numbers)
             else:
-                run(address, n, out, *gen.take(words))
+                run(address, n, out, *gen.take(words), *numbers)
         finally:
             lock.release()
         return out
 
     return draw
+
+
+def few_units(sp: Spec, low: float = 0.0, high: float = 1.0) -> Draw | None:
+    """What draws `uniform` for a Spec of few elements; of dtypes for which that is one launch."""
+    kind = _UNITS.get(sp.dtype)
+    if kind is None or not sp.numel:
+        return None
+    if low == 0.0 and high == 1.0:
+        return few(kind, sp)
+    return few(f"range_{sp.dtype.code}", sp, *_range(sp.dtype, low, high))
 
 
 def _check_uniform(d: dtype, low: float, high: float) -> None:
@@ -450,7 +467,6 @@ def normals(
 ) -> Array:
     """The same as bytes."""
     if not std >= 0.0:
-        _floating(d, "normal_kernel_cpu")
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if n < 16 or not blocks:
         return _few_normals(gen, n, d, mean, std)
@@ -469,9 +485,9 @@ def normals(
     return out if not d.narrow else _memory(out.view(np.float32), d)
 
 
-def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> Array:
+def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float, kind: str | None = None) -> Array:
     """The scalar path, as bytes."""
-    kind = _FEW.get(d)
+    kind = kind or _FEW.get(d)
     if kind is None:
         _floating(d, "normal_kernel_cpu")
         # rounded once
@@ -484,32 +500,84 @@ def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> A
     return out
 
 
-def few_normals(sp: Spec) -> Callable[[], Array] | None:
-    """The same as `few_units` for `normals`."""
+def few_normals(sp: Spec, mean: float = 0.0, std: float = 1.0, log: bool = False) -> Draw | None:
+    """The same as `few_units` for `normals`, or for what they are the logarithms of."""
     kind, n = _FEW.get(sp.dtype), sp.numel
     if kind is None or not 0 < n < 16:
         return None
     gen, nbytes = default_generator, sp.nbytes
-    address, run = _kernel(kind, quick=True)
+    address, run = _kernel(kind.replace("_", "_log_") if log else kind, quick=True)
     lock, whole, rest = (
         gen.lock,
         n + (n & 1),
         n - 1 + (n - 1 & 1),
     )  # numbers to make without one that is kept, and with
 
-    def draw() -> Array:
-        out = _empty(nbytes, _BYTES)
+    def draw(out: Array | None = None) -> Array:
+        if out is None:
+            out = _empty(nbytes, _BYTES)
         lock.acquire()
         try:
             kept, at = gen._kept, gen._at
             count = 2 * (rest if kept.item(15) else whole)
             if at + count <= 624:
                 gen._at = at + count
-                run(address, n, out, kept, gen._words, at, 0.0, 1.0)
+                run(address, n, out, kept, gen._words, at, mean, std)
             else:
-                run(address, n, out, kept, *gen.take(count), 0.0, 1.0)
+                run(address, n, out, kept, *gen.take(count), mean, std)
         finally:
             lock.release()
+        return out
+
+    return draw
+
+
+def few_integers(sp: Spec, low: int, high: int) -> Draw | None:
+    """The same for `randint`."""
+    if (
+        sp.dtype not in _ROUND or not sp.numel or max(-low, high - 1) > greatest(sp.dtype)
+    ):  # of which is warned
+        return None
+    low, high = _checked_randint(low, high, sp.dtype)
+    kind = _integer_kind(high - low)
+    return None if kind == "any" else few(f"{kind}_{sp.dtype.code}", sp, _signed(high - low), _signed(low))
+
+
+def few_of(kind: str, sp: Spec, *numbers: float) -> Draw | None:
+    """The same for what rounds a function of the words to a dtype."""
+    return few(f"{kind}_{sp.dtype.code}", sp, *numbers) if sp.dtype in _ROUND and sp.numel else None
+
+
+def few_trials(sp: Spec) -> Callable[[Array], Array | None] | None:
+    """What makes a trial for each of few chances, by the default generator; None of chances that are none, for which nothing is drawn."""
+    if sp.dtype not in _UNITS or not sp.numel:
+        return None
+    gen, n, nbytes, words = default_generator, sp.numel, sp.nbytes, sp.itemsize // 4 * sp.numel
+    address, run = _kernel(f"each_{sp.dtype.code}", quick=True)
+
+    def draw(chances: Array) -> Array | None:
+        out, bad = _empty(nbytes, _BYTES), np.zeros(8, _BYTES)
+        with gen.lock:
+            before = gen._words, gen._at
+            run(address, n, out, chances, bad, *gen.take(words))
+            if bad.item(0):
+                gen._words, gen._at = before
+                return None
+        return out
+
+    return draw
+
+
+def few_places(n: int) -> Draw:
+    """The same as `few` for `randperm`."""
+    gen, ordered = default_generator, np.arange(n).view(_BYTES)
+    address, run = _kernel("permutation", quick=True)
+
+    def draw() -> Array:
+        out = ordered.copy()
+        if n > 1:
+            with gen.lock:
+                run(address, n - 1, out, *gen.take(n - 1), 0, n)
         return out
 
     return draw
@@ -523,10 +591,13 @@ def randint(gen: Generator, low: int, high: int, n: int, d: dtype = dtypes.int64
 
 def _integers(gen: Generator, low: int, span: int, n: int) -> Array:
     """n of `span` integers from `low` on; of all there are, for a span of 2**64."""
-    if span >= 2**64:
-        return _fill(gen, "any", n, 8).view(np.int64)
-    kind = "below" if span < 2**28 else "below_wide"
-    return _fill(gen, kind, n, 8, _signed(span), _signed(low)).view(np.int64)
+    kind = _integer_kind(span)
+    numbers = () if kind == "any" else (_signed(span), _signed(low))
+    return _fill(gen, f"{kind}_i8", n, 8, *numbers).view(np.int64)
+
+
+def _integer_kind(span: int) -> str:
+    return "any" if span >= 2**64 else "below" if span < 2**28 else "below_wide"
 
 
 def _signed(value: int) -> int:
@@ -551,8 +622,13 @@ def random(gen: Generator, n: int, d: dtype) -> Array:
     if d.category == dtypes.BOOL:
         return (_integers(gen, 0, 2, n)).astype(np.bool_)
     kind = "below_wide" if d.itemsize == 8 else "below"
-    made = _fill(gen, kind, n, 8, _signed(greatest(d) + 1), 0).view(np.int64)
+    made = _fill(gen, f"{kind}_i8", n, 8, _signed(greatest(d) + 1), 0).view(np.int64)
     return dtypes.rounded(made, d)
+
+
+def few_random(sp: Spec) -> Draw | None:
+    """The same as `few` for `random`."""
+    return few_of("below_wide" if sp.dtype.itemsize == 8 else "below", sp, _signed(greatest(sp.dtype) + 1), 0)
 
 
 def _held(bound: int, d: dtype, up: int) -> int:
@@ -597,18 +673,33 @@ def _checked_randint(low: int, high: int, d: dtype) -> tuple[int, int]:
 def bernoulli(gen: Generator, p: float | Array, n: int | None = None) -> Array:
     """Bools: n trials of probability p, as `x.bernoulli_(p)`, or a trial for each element of an array p."""
     if isinstance(p, np.ndarray):
-        if not np.all((p >= 0) & (p <= 1)):
+        d = dtypes.float64 if p.dtype == np.float64 else dtypes.float32
+        out = np.empty(p.size * d.itemsize, _BYTES)
+        if not _trials(gen, d, p.size, out, np.ascontiguousarray(p, d.np).reshape(-1).view(_BYTES)):
             raise RuntimeError(
                 "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be "
                 "improved?  If so, please report an enhancement request to PyTorch.)"
             )
-        units = uniform(gen, p.size, dtypes.float64 if p.dtype == np.float64 else dtypes.float32)
-        return units.reshape(p.shape) < p
+        return out.view(d.np).reshape(p.shape) != 0
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if n is None:
         raise TypeError("bernoulli() of a number p needs the count n")
-    return _fill(gen, "bernoulli", n, 1, p).view(np.bool_)
+    return _fill(gen, "bernoulli_b1", n, 1, p).view(np.bool_)
+
+
+def _trials(gen: Generator, d: dtype, n: int, out: Array, chances: Array) -> bool:
+    """A trial for each of n chances, written as numbers of their dtype; whether chances they all are. If not, nothing is drawn."""
+    words, size, bad = d.itemsize // 4, d.itemsize, np.zeros(8, _BYTES)
+    with gen.lock:
+        before = gen._words, gen._at
+        for start in range(0, n, _CHUNK):
+            count, at = min(_CHUNK, n - start), start * size
+            _launch(f"each_{d.code}", count, 2, out[at:], chances[at:], bad, *gen.take(words * count))
+        if not bad.item(0):
+            return True
+        gen._words, gen._at = before
+    return False
 
 
 def randperm(gen: Generator, n: int) -> Array:
@@ -628,26 +719,22 @@ def randperm(gen: Generator, n: int) -> Array:
 
 # ---------------------------------------------------------------- functions of one uniform number
 
-_EPSILON: Final = float(np.finfo(np.float64).eps)
 
-
-def _units(gen: Generator, n: int) -> Array:
-    return uniform(gen, n, dtypes.float64)
+def _drawn(gen: Generator, kind: str, n: int, *numbers: float) -> Array:
+    return _fill(gen, f"{kind}_f8", n, 8, *numbers).view(np.float64)
 
 
 def exponential(gen: Generator, n: int, rate: float) -> Array:
-    return np.log1p(-_units(gen, n)) / -rate
+    return _drawn(gen, "exponential", n, rate)
 
 
 def cauchy(gen: Generator, n: int, median: float, sigma: float) -> Array:
-    units = np.clip(_units(gen, n), _EPSILON, 1 - _EPSILON)
-    return median + sigma * np.tan(math.pi * (units - 0.5))
+    return _drawn(gen, "cauchy", n, median, sigma)
 
 
 def geometric(gen: Generator, n: int, p: float) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.ceil(np.log(_units(gen, n)) / math.log1p(-p))
+    return _drawn(gen, "geometric", n, math.log1p(-p))
 
 
 def log_normal(gen: Generator, n: int, mean: float, std: float) -> Array:
-    return np.exp(_few_normals(gen, n, dtypes.float64, mean, std).view(np.float64))
+    return _few_normals(gen, n, dtypes.float64, mean, std, "few_log_f8").view(np.float64)

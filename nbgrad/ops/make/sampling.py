@@ -6,18 +6,22 @@ gradient of what was there is zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import log1p, prod
 from typing import Any
 
 import numpy as np
 
-from nbgrad.base.tables import cached
-from nbgrad.core.arguments import unset
+from nbgrad.base.tables import PLANS, Table, cached
+from nbgrad.core.arguments import before_guard, unset
 from nbgrad.core.op import Op
-from nbgrad.core.tensor import Tensor, empty, hooks, requires
-from nbgrad.core.writes import check_write
-from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
+from nbgrad.core.writes import check_write, written
+from nbgrad.dispatch.elementwise import differentiable, quiet
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.stanza import method, stanza
+from nbgrad.dispatch.transforms import batched, innermost, tangent_of
 from nbgrad.expr import loops as q
 from nbgrad.history.record import written_by
 from nbgrad.kernels.cpu import counts
@@ -29,11 +33,12 @@ from nbgrad.ops.make import devices, factories, filled
 from nbgrad.ops.make import drawn as drawn_ops
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.drawn import generator_of
+from nbgrad.ops.make.factories import _signed_zero
 from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.order.sort import searchsorted, topk
 from nbgrad.ops.reduce.extremes import argmax
 from nbgrad.ops.reduce.sums import everywhere
-from nbgrad.ops.views.copy import copy_, copy_memory, to_dtype, zeros
+from nbgrad.ops.views.copy import copier, copy_, copy_memory, to_dtype, zero_, zeros
 from nbgrad.ops.views.order import _permute
 from nbgrad.ops.views.shape import broadcast_to
 from nbgrad.tape.modes import state
@@ -56,6 +61,16 @@ There = Callable[[Tensor], Tensor]
 
 
 def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array], there: There) -> Tensor:
+    """Write over all of `self` what is drawn, which no tangent moves."""
+    _draw_into(self, op, draw, there)
+    for k in state.duals:
+        moved = tangent_of(self, k)
+        if moved is not None:
+            zero_(moved)
+    return self
+
+
+def _draw_into(self: Tensor, op: Op, draw: Callable[[int], Array], there: There) -> Tensor:
     """Write over all of `self` what `draw` gives for so many numbers, or on a GPU what `there` fills a contiguous tensor with, in the
     order in which its elements lie in memory."""
     check_write(self, state.grad and requires(self))
@@ -109,6 +124,53 @@ def _real(self: Tensor, refusal: str, error: type[Exception] = NotImplementedErr
         raise error(refusal.format(d.scalar_name))
 
 
+_FEW = 256  # elements that one launch fills while it keeps Python's lock
+
+
+def _quick(
+    few: Callable[..., _random.Draw | None],
+    kinds: tuple[type, ...] = (float, int),
+    trials: Callable[..., Tensor] | None = None,
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """A method that draws with a short way in front: `few(spec, *numbers)` is what fills few elements by the default generator, and is
+    kept for numbers, of these kinds, with which the method has drawn before. Of a tensor, `trials` is asked."""
+
+    def before(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        known: Table[Any, _random.Draw] = Table("ops.make.sampling.known", PLANS)
+        find = known.get
+
+        def short(self: Tensor, *args: Any, generator: Any = None, **more: Any) -> Tensor:
+            if (
+                trials is not None
+                and len(args) == 1
+                and type(args[0]) is Tensor
+                and not more
+                and generator is None
+            ):
+                return trials(slow, self, args[0])
+            if more or generator is not None or type(self) is not Tensor or not quiet(self):
+                return slow(self, *args, generator=generator, **more)
+            for x in args:
+                if x.__class__ not in kinds or (not x and _signed_zero(args)):
+                    return slow(self, *args)
+            sp = self._spec
+            draw = find((sp, *args))
+            if draw is not None:
+                draw(self._buf)
+                written(self)
+                return self
+            slow(self, *args)
+            if type(sp) is Spec and sp.contiguous and 0 < sp.numel <= _FEW and sp.backend is backend.cpu:
+                draw = few(sp, *args)
+                if draw is not None:
+                    known.keep((sp, *args), draw)
+            return self
+
+        return short
+
+    return partial(before_guard, before)
+
+
 _uniform, _normal = _write_of("UniformBackward0"), _write_of("NormalBackward0")
 _random_all, _random_to, _random_range = (_write_of(f"RandomBackward{n}") for n in (2, 1, 0))
 _bernoulli_by, _bernoulli_each = _write_of("BernoulliBackward2"), _write_of("BernoulliBackward1")
@@ -117,6 +179,7 @@ _geometric, _log_normal = _write_of("GeometricBackward0"), _write_of("LogNormalB
 
 
 @method
+@_quick(lambda sp, low=0, high=1: _random.few_units(sp, float(low), float(high)))
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **named: Any) -> Tensor:
     """Fills the tensor with numbers drawn uniformly from `from` (0) up to, but without, `to` (1).
 
@@ -134,6 +197,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
 
 
 @method
+@_quick(lambda sp, mean=0, std=1: _random.few_normals(sp, float(mean), float(std)))
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
     """Fills the tensor with numbers drawn from the normal distribution of this `mean` and deviation `std`.
 
@@ -151,9 +215,18 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     )
 
 
+_ALONE: Any = ...  # what is not given, where None says something
+
+
+def _few_random(sp: Spec, *bounds: int) -> _random.Draw | None:
+    low, high = bounds if len(bounds) == 2 else (0, *bounds) if bounds else (0, 0)
+    return _random.few_integers(sp, low, high) if bounds else _random.few_random(sp)
+
+
 @method
+@_quick(_few_random, (int,))  # 10.0 is refused, and is 10 to a table
 def random_(
-    self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **named: Any
+    self: Tensor, from_: int | None = None, to: Any = _ALONE, *, generator: Any = None, **named: Any
 ) -> Tensor:
     """Fills the tensor with integers: as many as the dtype holds, below a bound, or from one to another (None: to the greatest there is).
 
@@ -161,16 +234,17 @@ def random_(
     tensor([6., 5., 2.])
     """
     low, d = named.pop("from", from_), self._spec.dtype
-    if low is None and to is None:
+    if low is None and to is _ALONE:
         return _drawn_into(
             self,
             _random_all,
             lambda n: _random.random(generator_of(generator), n, d),
             lambda t: devices.random(t, generator),
         )
-    op, first, high = _random_range, low, _random.greatest(d) + 1 if to is None else to
-    if to is None and "to" not in named and low != -(2**63):
-        op, first, high = _random_to, 0, low
+    if low is None or to is _ALONE:  # one number, by whatever name, is where they end
+        op, first, high = _random_to, 0, to if low is None else low
+    else:
+        op, first, high = _random_range, low, _random.greatest(d) + 1 if to is None else to
     return _drawn_into(
         self,
         op,
@@ -179,7 +253,31 @@ def random_(
     )
 
 
+_by_chances: Table[Spec, Any] = Table("ops.make.sampling.chances", PLANS)
+
+
+def _trials_into(slow: Callable[..., Tensor], self: Tensor, p: Tensor) -> Tensor:
+    """A trial for each chance of a tensor that lies as the one that is written to."""
+    sp = self._spec
+    if p._spec is not sp or type(self) is not Tensor or not quiet(self):
+        return slow(self, p)
+    draw = _by_chances.get(sp)
+    if draw is None:
+        if type(sp) is Spec and sp.contiguous and sp.numel <= _FEW and sp.backend is backend.cpu:
+            draw = _random.few_trials(sp)
+            if draw is not None:
+                _by_chances.keep(sp, draw)
+        return slow(self, p)
+    memory = draw(p._buf)
+    if memory is None:
+        return slow(self, p)
+    self._buf[: sp.nbytes] = memory[: sp.nbytes]
+    written(self)
+    return self
+
+
 @method
+@_quick(lambda sp, p=0.5: _random.few_of("bernoulli", sp, float(p)), trials=_trials_into)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fills the tensor with 1 where a trial succeeds and with 0 elsewhere: `p` is the chance, a number or a tensor that broadcasts.
 
@@ -193,26 +291,35 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
             lambda n: _random.bernoulli(generator_of(generator), float(p), n).astype(self._spec.dtype.host),
             lambda t: devices.bernoulli(t, generator, float(p)),
         )
+    _real(p, "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'")
+    if state.levels:
+        _apart(p)  # refuses
+        return copy_(self, to_dtype(_trials(self.shape, p.detach(), generator), self.dtype))
     chances = broadcast_to(p.detach(), self.shape)
-    _real(chances, "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'")
     return _drawn_into(
         self,
         _bernoulli_each,
-        lambda n: _random.bernoulli(generator_of(generator), np.ascontiguousarray(chances._host())).astype(
+        lambda n: _random.bernoulli(generator_of(generator), _as_memory(chances, self)._host()).astype(
             self._spec.dtype.host
         ),
-        lambda t: devices.bernoulli_each(t, generator, _lying_as(t, chances, self)),
+        lambda t: devices.bernoulli_each(t, generator, chances if t is self else _as_memory(chances, self)),
     )
 
 
-def _lying_as(t: Tensor, chances: Tensor, self: Tensor) -> Tensor:
-    """The chances in the order in which the elements of `self` lie in memory, if `t` is drawn in that."""
-    if t is self:
-        return chances
+def _trials(shape: Sequence[int], chances: Tensor, generator: Any) -> Tensor:
+    """Within a vmap: where trials succeed."""
+    d = dtypes.float64 if chances.dtype is dtypes.float64 else dtypes.float32
+    draws = drawn_ops.rand(shape, dtype=d, device=chances.device, generator=generator)
+    return e.lt(draws, chances)
+
+
+def _as_memory(chances: Tensor, self: Tensor) -> Tensor:
+    """The chances in the order in which the elements of `self` lie in memory, in which trials are drawn."""
     return _permute(chances, dims=tuple(sorted(range(self.ndim), key=lambda d: -self._spec.strides[d])))
 
 
 @method
+@_quick(lambda sp, lambd=1: _random.few_of("exponential", sp, float(lambd)))
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
     """Fills the tensor with numbers drawn with the density `lambd * exp(-lambd * x)` of x above 0, whose mean is `1 / lambd`.
 
@@ -236,6 +343,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
 
 
 @method
+@_quick(lambda sp, median=0, sigma=1: _random.few_of("cauchy", sp, float(median), float(sigma)))
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
     """Draws each element anew, by Cauchy's distribution: half of them are within `sigma` of `median`, and they have no mean.
 
@@ -258,6 +366,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
 
 
 @method
+@_quick(lambda sp, mean=1, std=2: _random.few_normals(sp, float(mean), float(std), log=True))
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
     """Fills the tensor with `exp` of numbers drawn from the normal distribution of this `mean` and deviation `std`.
 
@@ -276,6 +385,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
 
 
 @method
+@_quick(lambda sp, p: _random.few_of("geometric", sp, log1p(-p)))
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fills the tensor with how many trials of chance `p` it takes to succeed once: k with the chance `p * (1 - p) ** (k - 1)`.
 
@@ -284,6 +394,8 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    if self._spec.dtype is dtypes.bool_:
+        raise NotImplementedError("\"geometric_cpu\" not implemented for 'Bool'")
     return _drawn_into(
         self,
         _geometric,
@@ -293,6 +405,31 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
 
 
 # ---------------------------------------------------------------- of tensors
+
+
+def _apart(*inputs: Tensor) -> tuple[Tensor, ...]:
+    """The inputs of what draws by them. Within vmaps whose examples are to have different numbers each example has inputs of its own, also
+    where one was given for all."""
+    if not state.levels:
+        return inputs
+    generator_of(None)  # refuses, where random numbers are
+    held, at = set(), list(inputs)
+    while at:
+        t = at.pop()
+        if type(t._buf) is Batched:
+            held |= {t._buf.level} if t._buf.has else set()
+            at.append(t._buf.inner)
+    if any(level.randomness == "same" for level in held):
+        raise RuntimeError(
+            "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+        )
+    wanting = [k for k in state.levels if k.randomness == "different" and k not in held]
+    if not wanting:
+        return inputs
+    none = filled.zeros([k.size for k in wanting], dtype=inputs[0].dtype, device=inputs[0].device)
+    for level in wanting:
+        none = batched(none, level)
+    return e.add(inputs[0], none), *inputs[1:]
 
 
 def _standard(like: Tensor, generator: Any) -> Tensor:
@@ -353,7 +490,10 @@ def normal(
         return factories._finish(
             normal_(out, mean, std, generator=generator), more.get("requires_grad", False)
         )
-    if size is not None:
+    if size is not None and state.levels:
+        kinds = {k: v for k, v in more.items() if k not in ("requires_grad", "pin_memory")}
+        got = e.add(e.mul(drawn_ops.randn(size, generator=generator, **kinds), std), mean)
+    elif size is not None:
         t = filled.empty(size, **{k: v for k, v in more.items() if k not in ("requires_grad", "pin_memory")})
         t = hooks.pinned(t) if more.get("pin_memory") else t
         normal_(t, mean, std, generator=generator)
@@ -363,11 +503,12 @@ def normal(
             if isinstance(t, Tensor):
                 _real(t, "\"normal_kernel_cpu\" not implemented for '{}'")
         if isinstance(std, Tensor):
-            if std.numel() and not std.is_meta and not everywhere(e.ge(std.detach(), 0)):
+            if std.numel() and not std.is_meta and not everywhere(e.ge(innermost(std.detach()), 0)):
                 raise RuntimeError("normal expects all elements of std >= 0.0")
         elif not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         if state.levels:  # each example's own numbers, or the same for all, are made where `randn` is
+            _apart(*[t for t in (mean, std) if isinstance(t, Tensor)])
             shape = e.add(mean, std).shape
             d = (mean if isinstance(mean, Tensor) else std).dtype
             drawn = drawn_ops.randn(shape, dtype=d, device=_place_of(mean, std), generator=generator)
@@ -386,7 +527,30 @@ def _bernoulli(input: Tensor, *, generator: Any) -> Tensor:
     return bernoulli_(empty(input._spec.dense()), input, generator=generator)
 
 
+def _of_chances(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    known: Table[Spec, Any] = Table("ops.make.sampling.trials", PLANS)
+    find = known.get
+
+    def short(*args: Any, **more: Any) -> Tensor:  # whatever its arguments are called, the guard knows them
+        if more or len(args) != 1 or type(input := args[0]) is not Tensor or not quiet(input):
+            return slow(*args, **more)
+        sp = input._spec
+        draw = find(sp)
+        if draw is None:
+            t = slow(input)
+            if type(sp) is Spec and sp.contiguous and sp.numel <= _FEW and sp.backend is backend.cpu:
+                draw = _random.few_trials(sp)
+                if draw is not None:
+                    known.keep(sp, draw)
+            return t
+        memory = draw(input._buf)
+        return slow(input) if memory is None else wrap(memory, sp)
+
+    return short
+
+
 @method
+@partial(before_guard, _of_chances)
 def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """A trial for each element, 1 if it succeeds and 0 if not: of the chance that the element is, or of `p`. The gradient is 0.
 
@@ -394,10 +558,9 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
     tensor([0., 0., 1.])
     """
     if p is not unset:
-        return bernoulli_(empty(input._spec.dense()), p, generator=generator)
+        return bernoulli_(filled.empty_like(input.detach()), p, generator=generator)
     if state.levels:
-        draws = drawn_ops.rand(input.shape, dtype=input.dtype, device=input.device, generator=generator)
-        got = to_dtype(e.lt(draws, input.detach()), input.dtype)
+        got = to_dtype(_trials(input.shape, _apart(input.detach())[0], generator), input.dtype)
     else:
         got = _bernoulli(input, generator=generator)
     return got if out is None else factories._finish(got, False, out)
@@ -408,7 +571,7 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
 
 @cached(128)
 def _counter(name: str, code: str) -> tuple[int, Callable[..., None]]:
-    source, codes = counts.poisson() if name == "poisson" else getattr(counts, name)(code)
+    source, codes = counts.source(name, code)
     launch = backend.cpu.launch(len(codes) - 3, "q", 1)
     return backend.cpu.kernel(f"random_{name}_{code}", source, codes).address, launch
 
@@ -424,7 +587,7 @@ def _count(name: str, generator: Any, *inputs: Array) -> Array:
     memory = [out.view(np.uint8), *(np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in inputs)]
     with gen.lock:
         while done < first.size:
-            before = gen.state()
+            before = gen._words, gen._at
             have = 4 * (first.size - done) + few
             units = _random.uniform(gen, have, dtypes.float64)
             used[:] = 0
@@ -434,7 +597,7 @@ def _count(name: str, generator: Any, *inputs: Array) -> Array:
             run(
                 run_at, first.size - done, *operands, units.view(np.uint8), *normal, used.view(np.uint8), have
             )
-            gen.restore(before)
+            gen._words, gen._at = before
             gen.take(2 * int(used[1]))
             for kept in normal:
                 gen._kept[:] = kept
@@ -442,21 +605,72 @@ def _count(name: str, generator: Any, *inputs: Array) -> Array:
     return out.reshape(first.shape)
 
 
-def _on_the_host(name: str, t: Tensor) -> None:
-    """How many words a count takes, the one before says: that is no work for many threads."""
-    if t._spec.backend.holds and not t._spec.backend.prompt:
-        raise NotImplementedError(f"{name}: no CUDA kernel in this release; move its operand with .cpu()")
+def _few_counts(name: str, sp: Spec) -> Callable[..., Array | None] | None:
+    """What draws as many numbers as there are elements by the default generator, if a first lot of uniforms is enough for them."""
+    if sp.dtype not in (dtypes.float32, dtypes.float64) or not sp.contiguous or not 0 < sp.numel <= _FEW:
+        return None
+    (run_at, run), n, have = _counter(name, sp.dtype.code), sp.numel, 4 * sp.numel + 16
+    gen, nbytes = _random.default_generator, sp.nbytes
+    units_of = _random.few("uniform_f8", sp.like((have,), dtype=dtypes.float64))
+
+    def draw(*inputs: Any) -> Array | None:
+        out, used = np.empty(nbytes, np.uint8), np.zeros(16, np.uint8)
+        with gen.lock:
+            before = gen._words, gen._at
+            run(run_at, n, out, *inputs, units_of(), used, have)
+            gen._words, gen._at = before
+            done, took = used.view(np.int64).tolist()
+            if done < n:
+                return None
+            gen.take(2 * took)
+        return out
+
+    return draw
+
+
+def _few_poisson(input: Spec, generator: Any) -> Quick | None:
+    wide = input.like(dtype=dtypes.float64)
+    draw = _few_counts("poisson", wide) if generator is None and input.contiguous else None
+    if draw is None or not input.dtype.is_floating_point:
+        return None
+    if wide is input:
+        first: Any = None
+    else:
+        first, last = copier(input, wide), copier(wide, input)
+
+    def found(t: Tensor) -> Tensor | None:
+        made = draw((t if first is None else first(t))._buf)
+        if made is None:
+            return None
+        return wrap(made, input) if first is None else last(wrap(made, wide))
+
+    return found
+
+
+def _few_binomial(count: Spec, prob: Spec, generator: Any) -> Quick | None:
+    draw = _few_counts("binomial", count) if generator is None and prob is count else None
+    if draw is None:
+        return None
+
+    def found(count: Tensor, prob: Tensor) -> Tensor | None:
+        made = draw(count._buf, prob._buf)
+        return None if made is None else wrap(made, sp)
+
+    sp = count.dense()
+    return found
 
 
 @differentiable("PoissonBackward0", input=lambda g, input_spec: zeros(input_spec.dense()))
 def _poisson(input: Tensor, *, generator: Any) -> Tensor:
-    _on_the_host("poisson", input)
+    if not input._spec.backend.prompt:
+        return to_dtype(devices.count("poisson", generator, to_dtype(input, dtypes.float64)), input.dtype)
     rates = np.asarray(input._host(), np.float64)
     if not (rates >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return to_dtype(of_array(_count("poisson", generator, rates)), input.dtype)
 
 
+@quickly(_few_poisson)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """How many events there are where `input` are expected: for each element, k with the chance `exp(-input) * input ** k / k!`. The
     gradient is 0.
@@ -469,7 +683,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
             f"poisson(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
     _real(input, "\"poisson_cpu\" not implemented for '{}'")
-    return _poisson(input, generator=generator)
+    return _poisson(*_apart(input), generator=generator)
 
 
 def _no_derivative(g: Tensor) -> Tensor:
@@ -478,8 +692,9 @@ def _no_derivative(g: Tensor) -> Tensor:
 
 @differentiable("NotImplemented", count=_no_derivative, prob=_no_derivative)
 def _binomial(count: Tensor, prob: Tensor, *, generator: Any) -> Tensor:
-    _on_the_host("binomial", count)
     shape = layout.broadcast_shapes(tuple(count.shape), tuple(prob.shape))
+    if not count._spec.backend.prompt:
+        return devices.count("binomial", generator, *(broadcast_to(t, shape) for t in (count, prob)))
     return of_array(
         _count("binomial", generator, *(np.broadcast_to(t._host(), shape) for t in (count, prob)))
     )
@@ -488,6 +703,7 @@ def _binomial(count: Tensor, prob: Tensor, *, generator: Any) -> Tensor:
 _binomial.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
 
 
+@quickly(_few_binomial)
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Successes among `count` trials of the chance `prob`, element by element and broadcast. There is no gradient.
 
@@ -505,7 +721,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         raise RuntimeError(f"Found dtype {prob.dtype.scalar_name} but expected {count.dtype.scalar_name}")
     if count.dtype.narrow:
         raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{count.dtype.scalar_name}'")
-    return _binomial(count, prob, generator=generator)
+    return _binomial(*_apart(count, prob), generator=generator)
 
 
 # ---------------------------------------------------------------- gamma, and what is made of it
@@ -549,7 +765,8 @@ def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
     "StandardGamma", unmoved="_standard_gamma", input=lambda g, input, y: e.mul(g, _gamma_slope(input, y))
 )
 def _gamma(input: Tensor, *, generator: Any) -> Tensor:
-    _on_the_host("_standard_gamma", input)
+    if not input._spec.backend.prompt:
+        return devices.count("gamma", generator, input)
     return of_array(_count("gamma", generator, input._host()))
 
 
@@ -560,7 +777,7 @@ def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
     tensor([7.8936e-04, 2.7153e+00, 5.0326e+02])
     """
     _floats_of_both("gamma_cpu", input)
-    return _gamma(input, generator=generator)
+    return _gamma(*_apart(input), generator=generator)
 
 
 _beta_slope = stanza(
@@ -592,12 +809,16 @@ def _no_dirichlet(g: Tensor) -> Tensor:
 
 @differentiable("NotImplemented", input=_no_dirichlet)
 def _dirichlet(input: Tensor, *, generator: Any) -> Tensor:
-    _on_the_host("_sample_dirichlet", input)
-    drawn = _count("gamma", generator, input._host().astype(np.float64))
     real = np.finfo(input.dtype.np)
     # PyTorch's bounds: no part is 0, none is 1
+    least, most = real.tiny, np.nextafter(real.dtype.type(1), real.dtype.type(0))
+    if not input._spec.backend.prompt:
+        there = devices.count("gamma", generator, to_dtype(input, dtypes.float64))
+        shares = e.div(there, there.sum(-1, keepdim=True)) if there.ndim else e.div(there, there)
+        return e.clamp(to_dtype(shares, input.dtype), float(least), float(most))
+    drawn = _count("gamma", generator, input._host().astype(np.float64))
     parts = (drawn / drawn.sum(-1, keepdims=drawn.ndim > 0)).astype(input.dtype.np)
-    return of_array(np.clip(parts, real.tiny, np.nextafter(real.dtype.type(1), real.dtype.type(0))))
+    return of_array(np.clip(parts, least, most))
 
 
 _dirichlet.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
@@ -611,7 +832,7 @@ def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
     tensor([0.0286, 0.0871, 0.8844])
     """
     _floats_of_both("dirichlet", input)
-    return _dirichlet(input, generator=generator)
+    return _dirichlet(*_apart(input), generator=generator)
 
 
 # ---------------------------------------------------------------- of lines of weights
@@ -630,7 +851,37 @@ def _check_weights(values: Array, several: bool) -> None:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
+def _few_places(input: Spec, num_samples: Any, replacement: Any, *, generator: Any, out: Any) -> Quick | None:
+    """Of few weights, from which several places are drawn that may be the same."""
+    usual = generator is None and out is None and replacement is True and type(num_samples) is int
+    if not usual or num_samples < 2 or input.dtype not in (dtypes.float32, dtypes.float64):
+        return None
+    *lines, columns = tuple(input.shape) if input.ndim in (1, 2) else (0,)
+    rows = prod(lines)
+    made = input.like((*lines, num_samples), dtype=dtypes.int64)
+    if not input.contiguous or not 0 < input.numel <= _FEW or made.numel > _FEW:
+        return None
+    code, kernel, told = input.dtype.code, backend.cpu.kernel, backend.cpu.told
+    sharing = kernel(f"shares_{code}", *counts.shares(code)).address
+    placing = kernel(f"places_{code}", *counts.places(code)).address
+    share, place = backend.cpu.launch(3, "q", 1, True), backend.cpu.launch(3, "qq", 1, True)
+    units_of = _random.few("uniform_f8", made.like(dtype=dtypes.float64))
+    nbytes, n = input.nbytes, made.numel
+
+    def found(weights: Tensor) -> Tensor | None:
+        shares, (number, seen) = np.empty(nbytes, np.uint8), told.count
+        share(sharing, rows, weights._buf, shares, number, columns)
+        if seen[0]:
+            return None
+        places = empty(made)
+        place(placing, n, shares, units_of(), places._buf, columns, num_samples)
+        return places
+
+    return found
+
+
 @method
+@quickly(_few_places, records=False)
 def multinomial(
     input: Tensor,
     num_samples: int,
@@ -645,7 +896,7 @@ def multinomial(
     >>> torch.multinomial(torch.tensor([0.0, 1.0, 1.0]), 6, replacement=True)
     tensor([2, 2, 1, 2, 2, 2])
     """
-    weights = input.detach()
+    (weights,) = _apart(input.detach())
     _real(weights, "multinomial only supports floating-point dtypes for input, got: {}", RuntimeError)
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -655,11 +906,12 @@ def multinomial(
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if weights.is_meta:
         return filled.empty((*tuple(weights.shape)[:-1], num_samples), dtype=dtypes.int64, device="meta")
+    every = innermost(weights)
     if weights._spec.backend.prompt:
-        _check_weights(weights._host(), replacement and num_samples > 1)
-    elif not everywhere(e.logical_and(e.ge(weights, 0), e.lt(weights, float("inf")))):
+        _check_weights(every._host(), replacement and num_samples > 1)
+    elif not everywhere(e.logical_and(e.ge(every, 0), e.lt(every, float("inf")))):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    elif not everywhere(e.gt(cumsum(weights, -1).narrow(-1, weights.shape[-1] - 1, 1), 0)):
+    elif not everywhere(e.gt(cumsum(every, -1).narrow(-1, every.shape[-1] - 1, 1), 0)):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if replacement and num_samples > 1:
         wide = to_dtype(weights, dtypes.float32) if weights.dtype.narrow else weights

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import builtins
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.plan import common_dtype, number_type
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into, undifferentiable
-from nbgrad.dispatch.return_types import results
+from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.return_types import named, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import moves
-from nbgrad.kernels.launch import PARALLEL_FROM
+from nbgrad.kernels.cpu import distinct as _distinct
+from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes
+from nbgrad.memory.layout import MAX_NUMEL
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.order.sort import searchsorted, sort
@@ -24,6 +30,8 @@ from nbgrad.ops.views.copy import clone, contiguous, full, moved, scalar, to_dty
 from nbgrad.ops.views.shape import reshape, unsqueeze
 from nbgrad.ops.views.slices import narrow, unbind
 from nbgrad.tape.modes import state
+
+Array = np.ndarray[Any, Any]
 
 # ---------------------------------------------------------------- membership
 
@@ -43,6 +51,32 @@ def _among(elements: Tensor, test_elements: Tensor) -> Tensor:
     return eq(ordered[place], values)
 
 
+def _quick_isin(
+    elements: Any, test_elements: Any, *, assume_unique: Any, invert: Any, out: Any
+) -> Quick | None:
+    """Of few, each is compared with each."""
+    a, b = elements, test_elements
+    if out is not None or type(a) is not Spec or type(b) is not Spec or a.dtype is not b.dtype:
+        return None
+    if not (a.contiguous and b.contiguous and 0 < a.numel * b.numel <= 4096):
+        return None
+    made = a.dense().like(dtype=dtypes.bool_)
+    address = backend.cpu.kernel(f"among_{a.dtype.code}", *_distinct.among(a.dtype.code)).address
+    launch, n, numbers = (
+        backend.cpu.launch(3, "qq", 1, a.numel * b.numel < FEW),
+        a.numel,
+        (b.numel, bool(invert)),
+    )
+
+    def found(a: Tensor, b: Tensor) -> Tensor:
+        found = empty(made)
+        launch(address, n, a._buf, b._buf, found._buf, *numbers)
+        return found
+
+    return found
+
+
+@quickly(_quick_isin, records=False)
 def isin(
     elements: Any,
     test_elements: Any,
@@ -76,14 +110,56 @@ def isin(
 # ---------------------------------------------------------------- counts
 
 
+@cached(PLANS)
+def _counting(sp: Spec) -> Callable[[Any, int], Array | None]:
+    """What counts the integers in memory that lies so: how often each stands, of so many at least; None if one is below 0."""
+    code, n, kernel, told = sp.dtype.code, sp.numel, backend.cpu.kernel, backend.cpu.told
+    looking = kernel(f"most_{code}", *_distinct.most(code)).address
+    counting = kernel(f"counted_{code}", *_distinct.counted(code)).address
+    look, count = backend.cpu.launch(2, "", 1, n < FEW), backend.cpu.launch(2, "q", 1, n < FEW)
+
+    def counted(memory: Any, least: int) -> Array | None:
+        number, seen = told.count
+        look(looking, n, memory, number)
+        most = seen[0]
+        if not 0 <= most < MAX_NUMEL // 8:
+            return None
+        size = max(least, most + 1)
+        counts = backend.cpu.zeros(8 * size)
+        count(counting, n, memory, counts, size)
+        return counts
+
+    return counted
+
+
+def _quick_count(input: Spec, weights: Any, minlength: Any) -> Quick | None:
+    d, integers = input.dtype, input.like(dtype=dtypes.int64)
+    if weights is not None or d.is_floating_point or d is dtypes.bool_ or type(minlength) is not int:
+        return None
+    if input.ndim != 1 or not input.numel or not input.contiguous or minlength < 0:
+        return None
+    counting = _counting(input)
+
+    def found(t: Tensor) -> Tensor | None:
+        counts = counting(t._buf, minlength)
+        return None if counts is None else wrap(counts, integers.like((len(counts) // 8,)))
+
+    return found
+
+
 @undifferentiable()
 def _bincount(input: Tensor, *weights: Tensor, minlength: int) -> Tensor:
-    n = max(minlength, int(input.max()) + 1 if input.numel() else 0)
+    most = int(input.max()) if input.numel() else -1
+    if most == MAX_NUMEL:  # of which NumPy writes beside its memory
+        raise RuntimeError(f"maximum value of input overflowed, it should be < {MAX_NUMEL} but got {most}")
+    n = max(minlength, most + 1)
+    if not weights and type(input._spec) is Spec and input.is_cpu and input.numel():
+        whole = contiguous(input)
+        found = _counting(whole._spec)(whole._buf, minlength)
+        if found is not None:
+            return wrap(found, whole._spec.like((len(found) // 8,), dtype=dtypes.int64))
     if not weights:
-        out = input._spec.like((n,), dtype=dtypes.int64)
-        if type(input._spec) is Spec and input.is_cpu and input._spec.numel < PARALLEL_FROM:
-            return of_array(np.bincount(input._host(), minlength=n))
-        counts = full(out, 0)
+        counts = full(input._spec.like((n,), dtype=dtypes.int64), 0)
         ones = full(input._spec.like(tuple(input.shape), dtype=dtypes.int64), 1)
         return counts.index_add_(0, input.long(), ones)
     (w,) = weights
@@ -93,6 +169,7 @@ def _bincount(input: Tensor, *weights: Tensor, minlength: int) -> Tensor:
 
 
 @method
+@quickly(_quick_count)
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2 ... stands in a line of integers; with `weights`, the sum of the weights where it stands. The result has
     `max(input) + 1` elements, and no fewer than `minlength`.
@@ -106,7 +183,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if input.ndim != 1 or (input.numel() and bool((input < 0).any())):
+    if input.ndim != 1 or (input.numel() and bool(input.min() < 0)):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is None:
         return _bincount(input, minlength=minlength)
@@ -115,9 +192,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return _bincount(input, weights, minlength=minlength)
 
 
-def _some_bins(bins: int) -> None:
+def _some_bins(bins: int, dim: int = 0) -> None:
     if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {dim}")
 
 
 def _edges(input: Tensor, low: float, high: float) -> tuple[float, float]:
@@ -151,7 +228,27 @@ def _added_up(d: dtypes.dtype, inside: Tensor, place: Tensor, bins: int, weights
     return clone(narrow(counts, 0, 0, bins))
 
 
+def _quick_parts(input: Spec, bins: Any, min: Any, max: Any, *, out: Any) -> Quick | None:
+    if out is not None or not {type(min), type(max)} <= {int, float} or type(bins) is not int:
+        return None
+    if input.dtype not in (dtypes.float32, dtypes.float64) or not input.contiguous or not input.numel:
+        return None
+    address = backend.cpu.kernel(
+        f"histogram_{input.dtype.code}", *_distinct.histogram(input.dtype.code)
+    ).address
+    launch, n, told = backend.cpu.launch(3, "qqdd", 1, input.numel < FEW), input.numel, backend.cpu.told
+    made, numbers = input.like((bins,)), (bins, min != max, float(min), float(max))
+
+    def found(t: Tensor) -> Tensor | None:
+        counts, (number, seen) = backend.cpu.zeros(made.nbytes), told.count
+        launch(address, n, t._buf, counts, number, *numbers)
+        return None if seen[0] else wrap(counts, made)
+
+    return found
+
+
 @method
+@quickly(_quick_parts)
 def histc(
     input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
 ) -> Tensor:
@@ -177,11 +274,12 @@ _HISTOGRAM_OUT = (
 )
 
 
-def _same_as_input(input: Tensor, weight: Tensor) -> None:
-    if weight.shape != input.shape:
+def _same_as_input(input: Tensor, weight: Tensor, points: tuple[int, ...]) -> None:
+    """`points` is the input's shape with that of a point."""
+    if tuple(weight.shape) != points[:-1]:
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
-            f"dimension, but got input with shape {[*input.shape, 1]} and weight with shape {[*weight.shape]}"
+            f"dimension, but got input with shape {[*points]} and weight with shape {[*weight.shape]}"
         )
     if weight.dtype is not input.dtype:
         raise RuntimeError(
@@ -190,23 +288,87 @@ def _same_as_input(input: Tensor, weight: Tensor) -> None:
         )
 
 
-def _range(values: Tensor, given: Any) -> tuple[float, float]:
+def _range(values: Tensor, given: Any, dim: int, dims: int) -> tuple[float, float]:
     """From the least to the greatest edge; half a unit to each side of where they are one."""
     if given is None:
         low, high = (values.min().item(), values.max().item()) if values.numel() else (0.0, 1.0)
-    elif len(given) != 2:
+    elif len(given) != 2 * dims:
         raise RuntimeError(
-            f"torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {len(given)}"
+            f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got {len(given)}"
         )
     else:
-        low, high = given
+        low, high = given[2 * dim], given[2 * dim + 1]
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise RuntimeError(f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite")
+        raise RuntimeError(f"torch.histogramdd: dimension {dim}'s range [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError(
-            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension 0"
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {dim}"
         )
     return (low - 0.5, high + 0.5) if low == high else (low, high)
+
+
+def _given_edges(bins: Tensor, d: dtypes.dtype, dim: int) -> Tensor:
+    if bins.ndim != 1:
+        raise RuntimeError(
+            f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins tensor for "
+            f"dimension {dim}"
+        )
+    if bins.dtype is not d:
+        raise RuntimeError(
+            "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
+            f"{d.c_name} and bins for dimension {dim} with dtype {bins.dtype.c_name}"
+        )
+    if not bins.numel():
+        raise RuntimeError(
+            f"torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension {dim}"
+        )
+    return bins
+
+
+def _histogram(
+    name: str,
+    input: Tensor,
+    points: tuple[int, ...],
+    bins: Sequence[Any],
+    span: Any,
+    weight: Any,
+    density: bool,
+) -> tuple[Tensor, list[Tensor]]:
+    """The counts of points, whose numbers are the last of `points`, and the edges in each dimension."""
+    d, dims = input.dtype, points[-1]
+    if d not in (dtypes.float32, dtypes.float64):
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{d.scalar_name}'")
+    if state.duals and moves((input,)):
+        raise NotImplementedError(f"Trying to use forward AD with aten::{name} that does not support it.")
+    bins = [_given_edges(b, d, k) if isinstance(b, Tensor) else b for k, b in enumerate(bins)]
+    if weight is not None:
+        _same_as_input(input, weight, points)
+    values = contiguous(reshape(input.detach(), (-1, dims)))
+    weights = full(values._spec.dense().like((values.shape[0],)), 1)
+    weights = weights if weight is None else reshape(weight.detach(), (-1,))
+    edges: list[Tensor] = []
+    inside, place = full(weights._spec.dense().like(weights.shape, dtype=dtypes.bool_), True), None
+    for k, b in enumerate(bins):
+        along = contiguous(values[:, k])
+        if isinstance(b, Tensor):
+            edges.append(clone(contiguous(b.detach())))
+        else:
+            _some_bins(b, k)
+            low, high = _range(along, span, k, dims)
+            edges.append(moved(of_array(np.linspace(low, high, b + 1).astype(d.np)), d, input._spec.device))
+        last = edges[k].numel() - 1
+        _some_bins(last, k)
+        inside = logical_and(inside, logical_and(along >= edges[k][0], along <= edges[k][last]))
+        at = (searchsorted(edges[k], along, right=True) - 1).clamp(max=last - 1)
+        place = at if place is None else place * last + at
+    assert place is not None
+    sizes = [e.numel() - 1 for e in edges]
+    counts = reshape(_added_up(d, inside, place, prod(sizes), weights), sizes)
+    if density:
+        counts = counts / counts.sum()
+        for k, e in enumerate(edges):
+            counts = counts / reshape(e.diff(), [-1 if j == k else 1 for j in builtins.range(dims)])
+    return counts, edges
 
 
 @method
@@ -228,45 +390,42 @@ def histogram(
     hist=tensor([3., 1.]),
     bin_edges=tensor([0., 2., 4.]))
     """
-    if input.dtype not in (dtypes.float32, dtypes.float64):
-        raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.scalar_name}'")
-    if state.duals and moves((input,)):
-        raise NotImplementedError("Trying to use forward AD with aten::histogram that does not support it.")
-    values = contiguous(reshape(input.detach(), (-1,)))
-    d = input.dtype
-    if isinstance(bins, Tensor):
-        if bins.ndim != 1:
+    counts, edges = _histogram("histogram", input, (*input.shape, 1), (bins,), range, weight, density)
+    return results("histogram", (counts, edges[0]), out, (input,), exact=_HISTOGRAM_OUT)
+
+
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """How many points fall into each box, and the edges of the boxes in each dimension, as `hist` and `bin_edges`. A point is what the
+    last dimension holds; `bins` is a number of equal parts, one for each dimension, or the edges; `range` holds the least and the greatest
+    of each. A `weight` counts for its point instead of 1; `density` makes the volume 1.
+
+    >>> torch.histogramdd(torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2])
+    torch.return_types.histogramdd(
+    hist=tensor([[0., 1.],
+            [1., 1.]]),
+    bin_edges=(tensor([0., 1., 2.]), tensor([0., 1., 2.])))
+    """
+    if input.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    dims = input.shape[-1]
+    if isinstance(bins, int):
+        bins = [bins] * dims
+    if len(bins) != dims:
+        if bins and isinstance(bins[0], Tensor):
             raise RuntimeError(
-                f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins tensor for "
-                "dimension 0"
+                f"torch.histogramdd: expected {dims} sequences of bin edges for a {dims}-dimensional histogram but got {len(bins)}"
             )
-        if bins.dtype is not d:
-            raise RuntimeError(
-                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
-                f"{d.c_name} and bins for dimension 0 with dtype {bins.dtype.c_name}"
-            )
-        if not bins.numel():
-            raise RuntimeError(
-                "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension 0"
-            )
-    if weight is not None:
-        _same_as_input(input, weight)
-    weights = full(values._spec.dense(), 1) if weight is None else reshape(weight.detach(), (-1,))
-    if isinstance(bins, Tensor):
-        edges = clone(contiguous(bins.detach()))
-        if edges.numel() == 1:
-            raise RuntimeError("torch.histogram(): bins must be > 0, but got 0 for dimension 0")
-    else:
-        _some_bins(bins)
-        low, high = _range(values, range)
-        edges = moved(of_array(np.linspace(low, high, bins + 1).astype(d.np)), d, input._spec.device)
-    last = edges.numel() - 1
-    inside = logical_and(values >= edges[0], values <= edges[last])
-    place = (searchsorted(edges, values, right=True) - 1).clamp(max=last - 1)
-    counts = _added_up(d, inside, place, last, weights)
-    if density:
-        counts = counts / counts.sum() / edges.diff()
-    return results("histogram", (counts, edges), out, (input,), exact=_HISTOGRAM_OUT)
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
+    counts, edges = _histogram("histogramdd", input, tuple(input.shape), bins, range, weight, density)
+    return named("histogramdd", (counts, tuple(edges)))
 
 
 # ---------------------------------------------------------------- flat indices
@@ -299,4 +458,4 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return unbind(places, -1)
 
 
-__all__ = ["bincount", "histc", "histogram", "isin", "unravel_index"]
+__all__ = ["bincount", "histc", "histogram", "histogramdd", "isin", "unravel_index"]

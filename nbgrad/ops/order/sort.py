@@ -12,9 +12,11 @@ import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.base.warn import warn
+from nbgrad.core.arguments import unset
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method, method_alone
 from nbgrad.kernels.cpu import sort as templates
@@ -349,7 +351,7 @@ _MEDIANS = {
 
 
 def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
-    if dim is None:
+    if dim is unset:
         if input.numel():
             _not_bool("median_cpu", input)
         return call_of(_MEDIANS[name][0], input)
@@ -363,7 +365,7 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
 
 @method
 @settled
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(input: Tensor, dim: int = unset, keepdim: bool = False, *, out: Any = None) -> Any:
     """The middle one of the elements in order, of an even number the lower of two: of all, or along `dim`, then with its place, as `values`
     and `indices`. NaN if there is one. The gradient goes to the place; of all elements, those that equal the median share it.
 
@@ -379,7 +381,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 @method
 @settled
-def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def nanmedian(input: Tensor, dim: int = unset, keepdim: bool = False, *, out: Any = None) -> Any:
     """`median` of the elements that are not NaN, with the same arguments; NaN where there is no other.
 
     >>> torch.nanmedian(torch.tensor([1.0, float("nan"), 3.0, 2.0]))
@@ -544,6 +546,31 @@ _INTEGERS = (
 )
 
 
+def _quick_search(
+    sorted_sequence: Spec, input: Any, *, out_int32: Any, right: Any, side: Any, sorter: Any, out: Any
+) -> Quick | None:
+    edges, usual = sorted_sequence, not out_int32 and side is sorter is out is None
+    if not usual or type(input) is not Spec or edges.dtype is not input.dtype or edges.dtype.narrow:
+        return None
+    if not (edges.contiguous and input.contiguous and input.numel):
+        return None
+    found, run = _searching(edges, input, bool(right))
+
+    def search(edges: Tensor, values: Tensor) -> Tensor:
+        made = empty(found)
+        run(made._buf, values._buf, edges._buf)
+        return made
+
+    return search
+
+
+def _quick_buckets(input: Any, boundaries: Spec, *, out_int32: Any, right: Any, out: Any) -> Quick | None:
+    others = {"side": None, "sorter": None, "out": out}
+    search = _quick_search(boundaries, input, out_int32=out_int32, right=right, **others)
+    return None if search is None else lambda values, edges: search(edges, values)
+
+
+@quickly(_quick_search, records=False)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,
@@ -639,6 +666,7 @@ def _searching(edges: Spec, values: Spec, right: bool) -> tuple[Spec, Any]:
     return out, lambda got, values, edges: launch(address, out.numel, got, values, edges, *how)
 
 
+@quickly(_quick_buckets, records=False)
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:

@@ -5,25 +5,62 @@ All are one thing: rows, in the order in which to go through them, and where a r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.signatures import check
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.stanza import method
-from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import Batched
+from nbgrad.kernels.cpu import distinct as _kernels
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.storage import Batched, Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import DYNAMIC
 from nbgrad.ops.index.gather import index_select
 from nbgrad.ops.order.scan import cumsum
-from nbgrad.ops.order.sort import argsort
+from nbgrad.ops.order.sort import argsort, ranks
 from nbgrad.ops.reduce.sums import any as any_of
 from nbgrad.ops.views.copy import full, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import reshape
 from nbgrad.ops.views.slices import narrow
+
+Distinct = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+_bytes = np.dtype(np.uint8)
+
+
+@cached(PLANS)
+def _of_line(sp: Spec, in_order: bool, inverse: bool, counted: bool) -> Distinct | None:
+    """What finds the distinct elements of a line without gaps, in one pass once it is in order."""
+    n, code, size = sp.numel, sp.dtype.code, sp.itemsize
+    if sp.ndim != 1 or not n or not sp.contiguous or sp.backend is not backend.cpu:
+        return None
+    ordered = ranks(sp, 0) if in_order else None
+    address = backend.cpu.kernel(f"distinct_{code}", *_kernels.distinct(code)).address
+    launch, told = backend.cpu.launch(6, "qqq", 1, n < FEW), backend.cpu.told
+    allocate, ints, asked = sp.allocate, sp.like(dtype=dtypes.int64), (in_order, inverse, counted)
+    none = ints.like((0,))
+
+    def distinct(line: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        values, order = (line, line) if ordered is None else ordered(line)
+        made, number, seen = allocate(n * size, _bytes), *told.count
+        group = allocate(8 * n if inverse else 0, _bytes)
+        counts = allocate(8 * n if counted else 0, _bytes)
+        launch(address, n, values._buf, order._buf, made, group, counts, number, *asked)
+        count = seen[0]
+        if count < n:  # no more memory than there are
+            made, counts = made[: count * size].copy(), counts[: 8 * count * counted].copy()
+        many = wrap(counts, ints.like((count,)) if counted else none)
+        return wrap(made, sp.like((count,))), wrap(group, ints if inverse else none), many
+
+    return distinct
 
 
 def _in_order(rows: Tensor) -> Tensor:
@@ -38,30 +75,39 @@ def _in_order(rows: Tensor) -> Tensor:
     return order
 
 
-def _distinct(input: Tensor, dim: int | None, in_order: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The distinct elements or slices, which of them each is, how many of each there are."""
+def _distinct(
+    input: Tensor, dim: int | None, in_order: bool, inverse: bool, counted: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The distinct elements or slices, which of them each is, how many of each there are; in place of what is not wanted, nothing."""
     if dim is None:
         lines, dim = reshape(input, (-1,)), 0
     else:
         lines = input
+    quick = _of_line(lines._spec, in_order, inverse, counted) if type(lines._spec) is Spec else None
+    if quick is not None:
+        return quick(lines)
     n = tuple.__getitem__(lines.shape, dim)
     rows = reshape(movedim(lines, dim, 0), (n, lines.numel() // max(n, 1)))
+    group = counts = zeros(rows._spec.plain.like((0,), dtype=dtypes.int64))
     if not n:
-        none = zeros(rows._spec.plain.like((0,), dtype=dtypes.int64))
-        return lines, none, none
+        return lines, group, counts
     order = _in_order(rows) if in_order else None
     if order is not None:
         rows = rows[order]
-    differs = any_of(e.ne(narrow(rows, 0, 1, n - 1), narrow(rows, 0, 0, n - 1)), 1)
+    differs = e.ne(narrow(rows, 0, 1, n - 1), narrow(rows, 0, 0, n - 1))
+    differs = reshape(differs, (-1,)) if rows.shape[1] == 1 else any_of(differs, 1)
     first = cat([full(differs._spec.plain.like((1,)), True), differs])
     starts = reshape(first.nonzero(), (-1,))
-    counts = e.sub(
-        cat([narrow(starts, 0, 1, starts.numel() - 1), full(starts._spec.plain.like((1,)), n)]), starts
-    )
-    group = e.sub(cumsum(first, 0), 1)
+    if counted:
+        ends = narrow(starts, 0, 1, starts.numel() - 1), full(starts._spec.plain.like((1,)), n)
+        counts = e.sub(cat(ends), starts)
+    if inverse:
+        group = e.sub(cumsum(first, 0), 1)
     if order is not None:
-        starts, group = order[starts], zeros(group._spec).scatter(0, order, group)
-    return index_select(lines, dim, starts), group, counts
+        starts = order[starts]
+        group = zeros(group._spec).scatter(0, order, group) if inverse else group
+    found = movedim(index_select(movedim(lines, dim, 0), 0, starts), 0, dim)  # lies as PyTorch's does
+    return wrap(found._buf, found._spec), group, counts
 
 
 def _refuse(g: Any, name: str) -> None:
@@ -71,9 +117,9 @@ def _refuse(g: Any, name: str) -> None:
 def _op(node_name: str, unmoved: str) -> Any:
     @differentiable(node_name, unmoved=unmoved, input=_refuse)
     def distinct(
-        input: Tensor, *, dim: int | None, in_order: bool, name: str
+        input: Tensor, *, dim: int | None, in_order: bool, name: str, inverse: bool, counted: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return _distinct(input, dim, in_order)
+        return _distinct(input, dim, in_order, inverse, counted)
 
     return distinct
 
@@ -96,14 +142,52 @@ def _outputs(
             raise RuntimeError(
                 "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
             )
-    values, group, many = function(input, dim=d, in_order=in_order, name=name)
-    if d is None:
+    values, group, many = function(
+        input, dim=d, in_order=in_order, name=name, inverse=inverse, counted=counts
+    )
+    if d is None and inverse:
         group = reshape(group, input.shape)
     found = [values, *([group] if inverse else []), *([many] if counts else [])]
     return found[0] if len(found) == 1 else tuple(found)
 
 
+def _planned(input: Spec, in_order: bool, inverse: bool, counted: bool, dim: int | None) -> Quick | None:
+    """Of all elements, in their order in memory."""
+    if dim is not None or not input.contiguous:
+        return None
+    find = _of_line(input.like((input.numel,)), in_order, inverse, counted)
+    if find is None:
+        return None
+    if not inverse and not counted:
+        return lambda t: find(t)[0]
+
+    def found(t: Tensor) -> tuple[Tensor, ...]:
+        values, group, many = find(t)
+        if inverse and input.ndim != 1:
+            group = reshape(group, input.shape)
+        return (values, *([group] if inverse else []), *([many] if counted else []))
+
+    return found
+
+
+def _planned_in_order(
+    input: Spec,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Quick | None:
+    return _planned(input, True, return_inverse, return_counts, dim)
+
+
+def _planned_as_they_stand(
+    input: Spec, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Quick | None:
+    return _planned(input, False, return_inverse, return_counts, dim)
+
+
 @method
+@quickly(_planned_in_order)
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -124,6 +208,7 @@ def unique(
 
 
 @method
+@quickly(_planned_as_they_stand)
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

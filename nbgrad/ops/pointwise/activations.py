@@ -323,7 +323,7 @@ _Call = tuple[Any, tuple[Any, ...]]
 
 def _double(value: Any) -> float:
     """A setting, if PyTorch has room for it."""
-    if value.__class__ is float:
+    if isinstance(value, float):
         return value
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise OverflowError(
@@ -386,6 +386,10 @@ def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | No
 
 @in_place_of(threshold)
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    if input._spec.repeats:  # whose elements PyTorch writes several times
+        once = [min(n, 1) if step == 0 else n for n, step in zip(input.shape, input.stride())]
+        threshold_(input.as_strided(once, input.stride()), threshold, value)
+        return input
     return write(*threshold_call(input, threshold, value))
 
 

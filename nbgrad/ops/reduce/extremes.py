@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.core.arguments import unset
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import check_out, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
@@ -144,7 +145,9 @@ def _chosen(word: str, sp: Spec, dim: int, keepdim: bool) -> Run:
     unit = bool(sp.ndim) and sp.strides[dim] == 1
     source, signature = lines.extreme(word, sp.dtype.code, sp.dtype.kind, how.together, unit)
     form = "lines" if how.together else "unit" if unit else "strided"
-    address = sp.backend.kernel(f"arg{word}_{sp.dtype.code}_{form}", source, signature).address
+    address = sp.backend.kernel(
+        f"arg{word}_{sp.dtype.code}_{form}", source, signature, unrolled=sp.dtype.itemsize > 4
+    ).address
     items = how.items if sp.numel else 0
     launch = sp.backend.launch(4, "", sp.numel if items > 1 else items, sp.numel < FEW)
     if not keepdim and sp.ndim:
@@ -197,7 +200,7 @@ def _min_dim(input: Spec, *, dim: int, keepdim: bool) -> Run:
 
 
 def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
-    if dim is None:
+    if dim is unset:
         if input.numel() == 0:
             raise RuntimeError(
                 f"{word}(): Expected reduction dim to be specified for input.numel() == 0. "
@@ -219,7 +222,7 @@ def _extreme_into(word: str, input: Tensor, got: Any, out: Any) -> Any:
 @method
 @settled
 def max(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
+    input: Tensor, dim: Any = unset, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
     """The largest of all elements; with a `dim`, the largest of each line along it and its place there, as `values` and `indices`; with
     another tensor, `maximum` of the two. NaN counts as the largest.
@@ -246,7 +249,7 @@ def max(
 @method
 @settled
 def min(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
+    input: Tensor, dim: Any = unset, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
     """The smallest of all elements; with a `dim`, the smallest of each line along it and its place there, as `values` and `indices`; with
     another tensor, `minimum` of the two. NaN counts as the smallest.

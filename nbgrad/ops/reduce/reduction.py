@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.prepared import Run, filled
 from nbgrad.expr import prims as p
@@ -109,6 +110,8 @@ def reduction(
         source,
         signature,
     )
+    if form == "runs":
+        templates.in_runs[made.address] = code, out_dtype.code
     if columns:
         m = kept[-1][0]
         blocks = -(-m // templates.WIDTH)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.core.arguments import unset
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch import transforms
@@ -97,7 +98,7 @@ def _sum(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 @method
 @settled
 def sum(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor, dim: Any = unset, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Any:
     """The sum of all elements, or of those along `dim` (one or several); `keepdim` leaves ones there in the shape. Integers and truth
     values are summed in int64, unless `dtype` says in what. The gradient of each element is that of its sum.
@@ -111,7 +112,7 @@ def sum(
         d = asked_dtype(input, dtype, out)
         got = to_dtype(sum(to_dtype(input, d), dim, keepdim), d)
         return got if out is None else into("sum", out, got, (input,))
-    if dim is None and not keepdim:
+    if dim is unset:
         return call_of(_sum_all, input)
     return call_of(_sum, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
 
@@ -187,7 +188,7 @@ def _mean(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 @method
 @settled
 def mean(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor, dim: Any = unset, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Any:
     """The sum over the number of elements: of all, or along `dim` (one or several), which `keepdim` keeps with size 1. Only of floats, or
     in the `dtype` that is asked for. The gradient is `g / n` for each of n elements; of no elements the mean is NaN.
@@ -206,7 +207,7 @@ def mean(
         return into("mean", out, mean(to_dtype(input, d), dim, keepdim), (input,))
     if d is not own:
         return mean(to_dtype(input, d), dim, keepdim)
-    if dim is None and not keepdim:
+    if dim is unset:
         return call_of(_mean_all, input)
     return call_of(_mean, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
 
@@ -312,7 +313,9 @@ def _true(input: Spec, *, kind: Reduction, dims: Ints, keepdim: bool, byte: bool
 def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Any:
     # PyTorch's first truth values were uint8, and of those its result still is.
     byte = (input if out is None else out)._spec.dtype is dtypes.uint8
-    static = dict(kind=kind, dims=_dims(dim, input.ndim), keepdim=keepdim, byte=byte)
+    # No dimensions are none, not all, as they are of sums.
+    dims = () if isinstance(dim, (tuple, list)) and not dim else _dims(dim, input.ndim)
+    static = dict(kind=kind, dims=dims, keepdim=keepdim, byte=byte)
     if out is None:
         return call_of(_true, input, **static)
     words = f"{kind.name} only supports bool tensor for result, got: {{got}}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import NamedTuple
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.kernels.cpu.walk import FEW, WIDE
 from nbgrad.memory import layout

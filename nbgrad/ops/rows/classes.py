@@ -13,6 +13,7 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import prepared_several
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import const, var
+from nbgrad.expr.special import exp_below
 from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.memory import dtypes
@@ -55,7 +56,7 @@ _LOW = Program(
 )
 _LOW_BACK = Program(
     "class_low_backward",
-    (Step(write={"o": var("c") * p.exp(_x - _top - _low)}),),
+    (Step(write={"o": var("c") * exp_below(_x - _top - _low)}),),
     ("x",),
     each=("c", "top", "low"),
     mark=-var("c"),

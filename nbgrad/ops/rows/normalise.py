@@ -4,20 +4,24 @@ derivatives are ops on the input itself, of which statistics are functions."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad.base.tables import cached
-from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.core.op import LINEAR
+from nbgrad.core.plan import plan_for
+from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable
-from nbgrad.dispatch.prepared import prepared_several
+from nbgrad.dispatch.prepared import Run, prepared, prepared_several
+from nbgrad.dispatch.stanza import stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.memory.dtypes import float32
-from nbgrad.memory.layout import Ints
+from nbgrad.memory.layout import Ints, contiguous_format, suggested_format
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
+from nbgrad.ops.pointwise.numeric import _addcmul, addcmul
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.rows.softmax import (
     Runner,
@@ -34,7 +38,7 @@ from nbgrad.ops.rows.softmax import (
     _w,
     _x,
 )
-from nbgrad.ops.views.copy import in_format_of, laid_like, to_dtype
+from nbgrad.ops.views.copy import copier, dense_copy, in_format_of, laid_like, to_dtype
 from nbgrad.ops.views.shape import reshape, spread
 
 # ---------------------------------------------------------------- normalisation
@@ -507,6 +511,17 @@ def _fixed_rule(
     return *_in_dtypes((by_x, by_w, by_b), specs), None, None
 
 
+_scale = stanza(
+    lambda variance, weight, eps: p.rsqrt(variance + eps) * weight,
+    name="batch_norm_scale",
+    method=False,
+    shared=False,
+)
+_shift = stanza(
+    lambda bias, mean, scale: bias - mean * scale, name="batch_norm_shift", method=False, shared=False
+)
+
+
 @differentiable("NativeBatchNorm", all=_fixed_rule)
 def batch_norm_fixed(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, *, eps: float
@@ -515,20 +530,48 @@ def batch_norm_fixed(
     d = input._spec.dtype
     if d.narrow:
         input, weight, bias, mean, variance = (_wide(t) for t in (input, weight, bias, mean, variance))
-    scale = e.rsqrt(e.add(variance, eps))
-    if weight is not None:
-        scale = e.mul(scale, weight)
-    shift = e.neg(e.mul(mean, scale)) if bias is None else e.sub(bias, e.mul(mean, scale))
+    scale = _scale(variance, 1.0 if weight is None else weight, eps)
+    shift = _shift(-0.0 if bias is None else bias, mean, scale)
     # Of results that elementwise functions give, only those with channels last lie as PyTorch's.
     read = input if laid_like(input._spec.plain, input._spec.dense()) else _dense(input)
-    return to_dtype(e.add(e.mul(read, _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim)), d)
+    return to_dtype(addcmul(_per_channel(shift, input.ndim), read, _per_channel(scale, input.ndim)), d)
+
+
+def batch_norm_by(
+    input: Spec, weight: Spec | None, bias: Spec | None, mean: Spec, variance: Spec, eps: float
+) -> Callable[..., Tensor] | None:
+    """The same, without a record, of operands of one dtype that lie in order: a function of the input, the statistics, and what there is of
+    weight and bias."""
+    given = [t for t in (mean, variance, weight, bias) if t is not None]
+    if input.dtype.narrow or not input.numel or not input.canonical:
+        return None
+    if not all([t.dtype is input.dtype and t.contiguous and t.ndim == 1 for t in given]):
+        return None
+    if suggested_format(tuple(input.shape), input.strides) is not contiguous_format:
+        return None
+    along = mean.like((mean.numel, *(1,) * (input.ndim - 2)))
+
+    def normed(t: Tensor, mean: Tensor, variance: Tensor, *affine: Tensor) -> Tensor:
+        scale = _scale(variance, affine[0] if weight else 1.0, eps)
+        shift = _shift(affine[-1] if bias else -0.0, mean, scale)
+        return _addcmul(wrap(shift._buf, along), t, wrap(scale._buf, along), 1)
+
+    return normed
 
 
 # ---------------------------------------------------------------- normalisation of groups of channels
 
 
+@prepared("Clone", tangent=LINEAR, batch=dense_copy, input=lambda g, input: in_format_of(input, g))
+def _in_order(input: Spec) -> Run:
+    """A copy that lies in order, whose gradient lies in the format of `input`."""
+    return copier(input, input.dense())
+
+
 def _groups_as_rows(input: Tensor, groups: int) -> Tensor:
     count, channels, *inner = tuple(input.shape)
+    if not input._spec.contiguous:
+        input = _in_order(input)
     rows: Tensor = reshape(input, (count * groups, channels // groups * math.prod(inner)))
     return rows
 
@@ -536,6 +579,43 @@ def _groups_as_rows(input: Tensor, groups: int) -> Tensor:
 def _by_group(input: Tensor, groups: int, eps: float) -> Tensor:
     normed = layer_norm(_groups_as_rows(input, groups), None, None, dims=1, eps=eps)[0]
     return reshape(normed, input.shape)
+
+
+_scaled_and_shifted = stanza(
+    lambda x, weight, bias: x * weight + bias, name="group_norm_affine", method=False, shared=False
+)
+_scaled = stanza(lambda x, weight: x * weight, name="group_norm_scaled", method=False, shared=False)
+_shifted = stanza(lambda x, bias: x + bias, name="group_norm_shifted", method=False, shared=False)
+
+
+def group_norm_of(
+    input: Spec, weight: Spec | None, bias: Spec | None, groups: int, eps: float
+) -> Callable[..., Tensor] | None:
+    """What computes it, without a record, of operands that lie in order and have the dtype in which it is computed: rows, then all else in
+    one pass."""
+    given = [t for t in (weight, bias) if t is not None]
+    if input.dtype.narrow or not input.numel or not all([t.canonical for t in (input, *given)]):
+        return None
+    if not all([t.dtype is input.dtype for t in given]):
+        return None
+    if suggested_format(tuple(input.shape), input.strides) is not contiguous_format:
+        return None
+    count, channels, *inner = tuple(input.shape)
+    rows = input.like((count * groups, channels // groups * math.prod(inner)))
+    run = layer_norm.at(wrap(None, rows), None, None, dims=1, eps=eps).run  # type: ignore[attr-defined]
+    along = [t.like((channels, *(1,) * len(inner))) for t in given]
+    if not given:
+        return lambda t: wrap(run(wrap(t._buf, rows), None, None)[0]._buf, input)
+    op = (_scaled_and_shifted if len(given) == 2 else _shifted if weight is None else _scaled).op
+    plan = plan_for(op, (input, *along))
+    launch, address, n = plan.launch, plan.address, plan.n
+
+    def normed(t: Tensor, *affine: Tensor) -> Tensor:
+        unit, made = run(wrap(t._buf, rows), None, None)[0], empty(input)
+        launch(address, n, made._buf, unit._buf, *[a._buf for a in affine])
+        return made
+
+    return normed
 
 
 def _group_norm_rule(
@@ -552,7 +632,7 @@ def _group_norm_rule(
     scaled = g if weight is None else e.mul(g, _per_channel(weight, input.ndim))
     _, mean, rstd = layer_norm(rows, None, None, dims=1, eps=eps)
     by_x = _layer_norm_back(
-        reshape(scaled, rows.shape), rows, None, mean, rstd, dims=1, eps=eps, trained=False, own=False
+        _groups_as_rows(scaled, groups), rows, None, mean, rstd, dims=1, eps=eps, trained=False, own=False
     )
     by_w = r.sum(e.mul(g, _by_group(input, groups, eps)), dims) if wanted[1] else None
     by_b = r.sum(g, dims) if wanted[2] else None

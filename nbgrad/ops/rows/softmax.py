@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from nbgrad.base import source
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.source import text_of
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty, wrap
@@ -21,6 +22,7 @@ from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
 from nbgrad.dispatch.stanza import method
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
+from nbgrad.expr.special import exp_below
 from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.kernels.launch import FEW, PARALLEL_FROM
@@ -117,6 +119,8 @@ def _launch(
     code = sp.dtype.code
     source, codes = _LOOPS[walk.loop](program, code)
     kernel = sp.backend.kernel(f"{program.name}_{code}_{walk.loop}", source, codes, contract=True)
+    if walk.loop == "runs":
+        loops.in_runs[kernel.address] = program, code
     lines = (walk.chunks, walk.length) if walk.chunks != 1 else (walk.length,)
     outs = [
         sp if n in program.outputs else sp.like(lines if n in program.columns else (walk.rows,))
@@ -214,12 +218,14 @@ _top, _low, _scale = var("top"), var("low"), var("scale")
 # ---------------------------------------------------------------- softmax
 
 _TOP = Step({"m": ("max", _x)}, then={"top": var("m")})
-_POWERS = {"s": ("sum", p.exp(_x - _top))}
+# What is below the largest: less work than an exponential of any number.
+_power = exp_below(_x - _top)
+_POWERS = {"s": ("sum", _power)}
 _SOFTMAX = Program(
     "softmax",
     (
         _TOP,
-        Step(_POWERS, {"y": p.exp(_x - _top)}, {"share": 1 / var("s")}),
+        Step(_POWERS, {"y": _power}, {"share": 1 / var("s")}),
         Step(write={"y": _y * var("share")}),
     ),
     ("x",),

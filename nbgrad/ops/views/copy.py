@@ -272,12 +272,31 @@ def to_dtype(input: Tensor, d: dtype) -> Tensor:
     return input if input._spec.dtype is d else _converted(input, d)
 
 
+_PLACE_AND_DTYPE = {"device", "dtype"}
+
+
+def _is_there(input: Any, place: Any) -> bool:
+    """Whether a tensor is where a device, or the CPU's name, says."""
+    if not isinstance(input, Tensor):
+        return False
+    there = input._spec.device
+    return there is place or (
+        place.__class__ is str and place == "cpu" and there.type == "cpu" and there.index is None
+    )
+
+
 def _to_a_dtype(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The short way of a call that names nothing but a dtype, or where the tensor is."""
 
     def short(*args: Any, **more: Any) -> Tensor:
         if len(args) == 2 and not more:
             d = args[1]
+        elif len(args) == 3 and not more and _is_there(args[0], args[1]) and args[2].__class__ is dtype:
+            d = args[2]
+        elif len(args) == 1 and more.keys() == _PLACE_AND_DTYPE and _is_there(args[0], more["device"]):
+            d = more["dtype"]
+            if d.__class__ is not dtype:
+                return slow(*args, **more)
         elif len(args) == 1 and [*more] == ["dtype"]:
             d = more["dtype"]
         else:
@@ -285,11 +304,7 @@ def _to_a_dtype(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         input, kind = args[0], d.__class__
         if kind is dtype and isinstance(input, Tensor):
             return input if input._spec.dtype is d else _converted(input, d)
-        if ((kind is str and d == "cpu") or kind is _device) and isinstance(input, Tensor):
-            where = input._spec.device
-            if where is d or (where.type == d and where.index is None):
-                return input
-        return slow(*args, **more)
+        return input if _is_there(input, d) else slow(*args, **more)
 
     return short
 
@@ -391,6 +406,9 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
     if dtype is None:
         kind = self._spec.device.type
         return self._spec.dtype.type_name.replace("torch.", "torch." if kind == "cpu" else f"torch.{kind}.")
+    if isinstance(dtype, builtins.type):
+        module = "" if dtype.__module__ == "builtins" else f"{dtype.__module__}."
+        dtype = getattr(dtype, "type_name", f"{module}{dtype.__name__}")  # torch.HalfTensor has one
     if isinstance(dtype, str):
         named = {d.type_name: d for d in dtypes.all_dtypes}
         known = named.get(dtype.replace("torch.cuda.", "torch."))
@@ -403,12 +421,6 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
             memory_format,
             self.device if self.device.type == where else settled_device(_device(where)),
         )
-    if isinstance(dtype, builtins.type):
-        module = "" if dtype.__module__ == "builtins" else f"{dtype.__module__}."
-        of_type = getattr(dtype, "dtype", None)  # torch.HalfTensor has one
-        if not isinstance(of_type, dtypes.dtype):
-            raise ValueError(f"invalid type: '{module}{dtype.__name__}'")
-        dtype = of_type
     if not isinstance(dtype, dtypes.dtype):
         raise TypeError("dtype must be a type, str, or dtype object")
     return _cast(self, dtype, memory_format)
@@ -525,6 +537,19 @@ def _copied_before(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return result
 
     return short
+
+
+@method
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `nn.Module.load_state_dict` makes of an entry `other` for a parameter or buffer that is swapped for it (see
+    `torch.__future__.set_swap_module_params_on_conversion`): its values in this tensor's memory, or with `assign` the entry's own
+    memory; always a new tensor. Subclasses have their own way.
+
+    >>> x = torch.zeros(2)
+    >>> x.module_load(torch.ones(2, dtype=torch.float64)), x
+    (tensor([1., 1.]), tensor([1., 1.]))
+    """
+    return other.detach() if assign else self.copy_(other).detach()
 
 
 @method

@@ -126,8 +126,8 @@ def _spread_out(has: Sequence[bool], tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _cat_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
-    there = [k for k, place in enumerate(parts.places) if place is not None]
-    return cat(_spread_out([has[k] for k in there], [tensors[k] for k in there]), parts.dim + 1)
+    each = _spread_out(has, tensors)
+    return cat([t for t, place in zip(each, parts.places) if place is not None], parts.dim + 1)
 
 
 @differentiable("Cat", raw=True, tangent=LINEAR, batch=_cat_each, all=_cat_back)
@@ -212,7 +212,7 @@ def _few(count: int) -> list[Any]:
 
 
 def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callable[[Any], Any]:
-    """The short way of a call with a few tensors that one kernel can copy."""
+    """The short way of a call with a few tensors."""
 
     def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
         known: Table[Any, tuple[Any, ...]] = Table("ops.views.join.few", 4096)
@@ -222,8 +222,8 @@ def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callabl
                 return  # what else there was has answered itself
             specs = tuple([t._spec for t in tensors])
             if known.get((dim, *specs)) is None and not any([type(sp) is Marked for sp in specs]):
-                found = _one_launch(op, parts_of(specs, 0 if dim is unset else dim), specs)
-                known.keep((dim, *specs), found or ())  # nor is it looked for again
+                parts = parts_of(specs, 0 if dim is unset else dim)
+                known.keep((dim, *specs), _one_launch(op, parts, specs) or _launch_each(op, parts, specs))
 
         return _maker()(known.get, learn, slow)
 
@@ -262,10 +262,22 @@ def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...
         meta += [prod(inner), steps[0] if sizes else 0]
     meta[0] //= rows
     code = _SIZES[out.itemsize]
-    address = out.backend.kernel(f"join_{count}_{code}", *side_by_side(count, code)).address
+    address = out.backend.kernel(f"join_{count}_{code}", *side_by_side(count, code), unrolled=False).address
     launch = out.backend.launch(count + 2, "", 1 if here else out.numel, quick=True)
     plan = Prepared(op, specs, {"parts": parts}, _joined)
     return out.nbytes, out, launch, address, rows, out.backend.constants(meta), plan
+
+
+def _launch_each(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...]:
+    """The same of any pieces, by one launch after the other."""
+    out, view = parts.out, parts.out.backend.view
+    copies = [(k, *place) for k, place in enumerate(parts.places) if place is not None]
+
+    def launch(address: int, n: int, meta: None, buf: Any, *pieces: Any) -> None:
+        for k, start, copy in copies:
+            copy.launch(copy.address, copy.n, view(buf, start) if start else buf, pieces[k])
+
+    return out.nbytes, out, launch, 0, 0, None, Prepared(op, specs, {"parts": parts}, _joined)
 
 
 def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
@@ -455,7 +467,8 @@ def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
             [0., 1., 1.]])
     """
     parts = [_at_least_1(t) for t in _some("hstack", tensors)]
-    return cat(parts, 0 if parts[0].ndim == 1 else 1, out=out)
+    dim = 0 if parts[0].ndim == 1 else 1
+    return cat(parts, dim) if out is None else cat(parts, dim, out=out)
 
 
 def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
@@ -465,7 +478,8 @@ def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     tensor([[0., 0.],
             [1., 1.]])
     """
-    return cat([_at_least_2(t) for t in _some("vstack", tensors)], 0, out=out)
+    parts = [_at_least_2(t) for t in _some("vstack", tensors)]
+    return cat(parts, 0) if out is None else cat(parts, 0, out=out)
 
 
 row_stack = vstack

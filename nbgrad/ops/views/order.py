@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nbgrad.base.warn import warn_once
+from nbgrad.core.arguments import before_guard
 from nbgrad.core.tensor import Tensor, fix, hooks
 from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
@@ -46,7 +49,7 @@ def _t(sp: Spec) -> tuple[Spec, int]:
 
 def _swapped(sp: Spec, a: int, b: int) -> Spec:
     order = list(range(sp.ndim))
-    if order:
+    if a != b:
         order[a], order[b] = order[b], order[a]
     return sp.like(tuple(sp.shape[d] for d in order), tuple(sp.strides[d] for d in order))
 
@@ -178,7 +181,23 @@ Tensor.mT, Tensor.mH = _of_matrices("mT", _IDENTITY), _of_matrices("mH", _CONJUG
 fix("T", "H", "mT", "mH")
 
 
+def _of_lists(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Lists of ints as tuples, which a key can hold."""
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if (
+            len(args) == 3
+            and args[1].__class__ is args[2].__class__ is list
+            and {*map(type, args[1]), *map(type, args[2])} == {int}
+        ):
+            return slow(args[0], tuple(args[1]), tuple(args[2]), **more)
+        return slow(*args, **more)
+
+    return short
+
+
 @method
+@partial(before_guard, _of_lists)
 @viewed
 def movedim(input: Tensor, source: Any, destination: Any) -> Any:
     """A view with the dimensions `source` moved to the places `destination`; the others keep their order.

@@ -20,7 +20,9 @@ def _turn(view: Callable[..., Tensor]) -> None:
     def method(self: Tensor, *args: Any, **static: Any) -> Tensor:
         check_write(self, state.grad and requires(self), filled=True)
         turned = view(self, *args, **static)
-        if self._view is not None:
+        if self._view is not None and turned._view is not None:
+            if not state.grad:  # how the view itself was made decides still
+                turned._view.created = self._view.created
             self._view = turned._view
         self._buf, self._spec = turned._buf, turned._spec
         if turned._node is not None:

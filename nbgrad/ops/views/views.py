@@ -17,6 +17,7 @@ from nbgrad.dispatch.elementwise import created, differentiable, make_view
 from nbgrad.dispatch.look import look_of
 from nbgrad.dispatch.prepared import Prepared
 from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.transforms import innermost
 from nbgrad.history.record import record_view
 from nbgrad.memory import layout
 from nbgrad.memory.storage import Marked, Spec, spec
@@ -232,10 +233,11 @@ def as_strided(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
         )
     at = spec(input.dtype, size, stride, input.device)
-    start = input.storage_offset() if storage_offset is None else storage_offset
+    own = innermost(input).storage_offset()
+    start = own if storage_offset is None else storage_offset
     if start < 0:
         raise RuntimeError("Tensor: invalid storage offset " + str(start))
-    return _strided(input, at=at, offset=start - input.storage_offset())
+    return _strided(input, at=at, offset=start - own)
 
 
 def _check_room(input: Tensor, at: Spec, start: int) -> None:

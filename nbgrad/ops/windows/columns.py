@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor, wrap
-from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.core.plan import plan_for
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
-from nbgrad.ops.arrange.padding import constant_pad_nd
-from nbgrad.ops.views.copy import clone, zeros
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.arrange.padding import _constant, _padded, _told
+from nbgrad.ops.pointwise.arithmetic import _add
+from nbgrad.ops.views.copy import copier, zeros
 from nbgrad.ops.views.shape import reshape
-from nbgrad.ops.views.slices import narrow
-from nbgrad.ops.views.views import as_strided
 
 
 class _Window(NamedTuple):
@@ -29,12 +31,11 @@ class _Window(NamedTuple):
         """How many places it has."""
         return tuple([int((n + 2 * p - d * (k - 1) - 1) / s) + 1 for n, k, d, p, s in zip(size, *self)])
 
-    def view(self, picture: Tensor, blocks: Ints) -> Tensor:
-        """What it shows of a picture with its margins: [images, channels, kh, kw, rows, columns]."""
-        *outer, down, along = picture.stride()
+    def view(self, picture: Spec, blocks: Ints) -> Spec:
+        """How what it shows of a picture with its margins lies: [images, channels, kh, kw, rows, columns]."""
+        *outer, down, along = picture.strides
         steps = [s * step for by in (self.dilation, self.stride) for s, step in zip(by, (down, along))]
-        shape = (*tuple(picture.shape)[:-2], *self.kernel_size, *blocks)
-        return as_strided(picture, shape, (*outer, *steps), picture.storage_offset())
+        return picture.like((*tuple(picture.shape)[:-2], *self.kernel_size, *blocks), (*outer, *steps))
 
 
 def _of_each(op: Any, x: Tensor, settings: dict[str, Any], images: int) -> Tensor:
@@ -44,7 +45,7 @@ def _of_each(op: Any, x: Tensor, settings: dict[str, Any], images: int) -> Tenso
     return reshape(got, (*tuple(x.shape)[:2], *tuple(got.shape)[1:])) if several else got
 
 
-@differentiable(
+@prepared(
     "Im2Col",
     tangent=LINEAR,
     batch=lambda x, **settings: _of_each(_columns, x, settings, 3),
@@ -57,17 +58,25 @@ def _of_each(op: Any, x: Tensor, settings: dict[str, Any], images: int) -> Tenso
         stride=stride,
     ),
 )
-def _columns(input: Tensor, *, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Tensor:
+def _columns(input: Spec, *, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Run:
     window = _Window(kernel_size, dilation, padding, stride)
     blocks = window.blocks(tuple(input.shape)[-2:])
     high, wide = padding
-    shown = window.view(constant_pad_nd(input, (wide, wide, high, high)), blocks)
     *images, channels = tuple(input.shape)[:-2]
-    got = reshape(clone(shown), (*images, channels * prod(kernel_size), prod(blocks)))
-    return wrap(got._buf, got._spec)  # a copy, and no view of one
+    got = input.like((*images, channels * prod(kernel_size), prod(blocks)))
+    if not (high or wide):
+        shown = window.view(input, blocks)
+        return copier(shown, shown.dense(), shown=got)
+    margins = wide, wide, high, high
+    pad = _constant.at(  # type: ignore[attr-defined]
+        input, {"pad": margins, "value": _told(input, 0)}
+    ).run
+    shown = window.view(_padded(input, margins), blocks)
+    copy = copier(shown, shown.dense(), shown=got)
+    return lambda t: copy(pad(t))
 
 
-@differentiable(
+@prepared(
     "Col2Im",
     tangent=LINEAR,
     batch=lambda x, **settings: _of_each(_picture, x, settings, 2),
@@ -76,23 +85,35 @@ def _columns(input: Tensor, *, kernel_size: Ints, dilation: Ints, padding: Ints,
     ),
 )
 def _picture(
-    input: Tensor, *, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
-) -> Tensor:
+    input: Spec, *, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> Run:
     """Tap by tap: within one, no two windows meet."""
     window = _Window(kernel_size, dilation, padding, stride)
     blocks = window.blocks(output_size)
     *images, rows, _ = tuple(input.shape)
     shape = (*images, rows // prod(kernel_size))
-    size = [n + 2 * p for n, p in zip(output_size, padding)]
-    whole = zeros(input._spec.like((*shape, *size)))
-    parts = reshape(input, (*shape, *kernel_size, *blocks))
-    shown = window.view(whole, blocks)
-    for tap in range(prod(kernel_size)):
-        at = divmod(tap, kernel_size[1])
-        shown[(..., *at, slice(None), slice(None))].add_(parts[(..., *at, slice(None), slice(None))])
-    for d, (n, p) in enumerate(zip(output_size, padding)):
-        whole = narrow(whole, d - 2, p, n)
-    return clone(whole).contiguous()
+    whole = input.like((*shape, *[n + 2 * p for n, p in zip(output_size, padding)]))
+    parts, shown = input.like((*shape, *kernel_size, *blocks)), window.view(whole, blocks)
+    one = [sp.like((*shape, *blocks), (*sp.strides[:-4], *sp.strides[-2:])) for sp in (shown, parts)]
+    add, view, size = plan_for(_add.op, tuple(one), one[0]), input.backend.view, input.itemsize
+    taps = [
+        tuple([size * (i * sp.strides[-4] + j * sp.strides[-3]) for sp in (shown, parts)])
+        for i in range(kernel_size[0])
+        for j in range(kernel_size[1])
+    ]
+    ordered = None if input.contiguous else copier(input, input.dense())
+    start = sum([p * s for p, s in zip(padding, whole.strides[-2:])])
+    inside = whole.like((*shape, *output_size), whole.strides)
+    cut = copier(inside, inside.dense(), start) if start else None
+
+    def run(t: Tensor) -> Tensor:
+        made = zeros(whole)
+        to, source = made._buf, (t if ordered is None else ordered(t))._buf
+        for there, here in taps:
+            add.launch(add.address, add.n, view(to, there), view(source, here))
+        return made if cut is None else cut(made)
+
+    return run
 
 
 # ---------------------------------------------------------------- by name
@@ -131,7 +152,8 @@ def _check_kind(name: str, input: Tensor) -> None:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for '{input.dtype.scalar_name}'")
 
 
-def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+@settled
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """What a window shows at each of its places, as columns: (n, c, height, width) becomes (n, c * kh * kw, places). It moves by
     `stride`, over images with `padding` zeros around them, and shows every `dilation`-th row and column. The gradient is `fold`.
 
@@ -160,13 +182,13 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
             "at least one."
         )
     _check_kind("im2col", input)
-    got: Tensor = _columns(input, **window._asdict())
-    return got
+    return call_of(_columns, input, **window._asdict())
 
 
+@settled
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Tensor:
+) -> Any:
     """The image of `output_size` to which columns add up, each at the place where `unfold` would have taken it: (n, c * kh * kw,
     places) becomes (n, c, height, width). The gradient is `unfold`.
 
@@ -189,6 +211,11 @@ def fold(
             f"input.size(1)={shape[-2]} and kernel_size={window.kernel_size}."
         )
     blocks = window.blocks(size)
+    if min(blocks) < 1:
+        raise RuntimeError(
+            f"Given output_size={size}, kernel_size={window.kernel_size}, dilation={window.dilation}, padding={window.padding}, "
+            f"stride={window.stride}, calculated shape of the array of sliding blocks as {blocks}, which is too small (non-positive)"
+        )
     if prod(blocks) != shape[-1]:
         raise RuntimeError(
             f"Given output_size={size}, kernel_size={window.kernel_size}, dilation={window.dilation}, padding={window.padding}, "
@@ -196,5 +223,4 @@ def fold(
             f"{blocks[0]} * {blocks[1]} = {prod(blocks)}, but got input.size(2)={shape[-1]}."
         )
     _check_kind("col2im", input)
-    got: Tensor = _picture(input, output_size=size, **window._asdict())
-    return got
+    return call_of(_picture, input, output_size=size, **window._asdict())

@@ -19,7 +19,7 @@ from nbgrad.memory.layout import Ints, channels_last_strides, contiguous_format,
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.pointwise.operators import add
 from nbgrad.ops.reduce import sums as r
-from nbgrad.ops.views.copy import contiguous, to_dtype
+from nbgrad.ops.views.copy import contiguous, to_dtype, zeros
 from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
 from nbgrad.ops.windows import correlation, patches
@@ -104,7 +104,8 @@ def _narrow(wide: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> 
     made = x.like((x.shape[0], w.shape[0], *size))
     made = _with_channels_last(made) if _either_lies_so(x, w) else made
     out = empty(made)
-    _planned("narrow", x, w, None, made, geometry)(wide, weight, None, out)
+    if made.numel:
+        _planned("narrow", x, w, None, made, geometry)(wide, weight, None, out)
     return out
 
 
@@ -125,7 +126,8 @@ def _wide(narrow: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> 
     made = y.like((y.shape[0], w.shape[1] * geometry.groups, *size))
     made = _with_channels_last(made) if _either_lies_so(y, w) else made
     out = empty(made)
-    _planned("wide", y, w, None, made, geometry)(narrow, weight, None, out)
+    if made.numel:
+        _planned("wide", y, w, None, made, geometry)(narrow, weight, None, out)
     return out
 
 
@@ -144,6 +146,8 @@ def _wide(narrow: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> 
 def _weights(narrow: Tensor, wide: Tensor, *, size: Ints, geometry: Geometry) -> Tensor:
     y, x = narrow._spec, wide._spec
     made = y.like((y.shape[1], x.shape[1] // geometry.groups, *size))
+    if not made.numel:
+        return empty(made)
     got: Tensor = _planned("weights", y, x, made, geometry)(narrow, wide)
     return got
 
@@ -259,10 +263,16 @@ def _back(
     geometry = Geometry(stride, padding, dilation, groups)
     by_input = _narrow if transposed else _wide
     pair = (input, g) if transposed else (g, input)
+    by_bias = None
+    if wanted[2]:  # of no channels PyTorch makes none, whatever the weight says
+        channels = weight.shape[1] * groups if transposed else weight.shape[0]
+        by_bias = (
+            r.sum(g, (0, *range(2, g.ndim))) if g.shape[1] == channels else zeros(g._spec.like((channels,)))
+        )
     return (
         by_input(g, weight, size=_sizes(input), geometry=geometry) if wanted[0] else None,
         _weights(*pair, size=_sizes(weight), geometry=geometry) if wanted[1] else None,
-        r.sum(g, (0, *range(2, g.ndim))) if wanted[2] else None,
+        by_bias,
     )
 
 

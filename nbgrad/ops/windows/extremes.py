@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
@@ -246,7 +247,7 @@ def _max_pool(node_name: str) -> Callable[..., Any]:
     return pool
 
 
-max_pool = {k: _max_pool(f"MaxPool{k}DWithIndices") for k in (2, 3)}
+max_pool: dict[int, Any] = {k: _max_pool(f"MaxPool{k}DWithIndices") for k in (2, 3)}
 
 
 # ---------------------------------------------------------------- windows that are not
@@ -270,10 +271,22 @@ def _unlike(input: Spec, outs: Ints, kernel: Ints = (), order: Ints = ()) -> Any
     )
 
 
-def _adaptive_max_pool(node_name: str) -> Callable[..., Any]:
+def check_gradient(function: str, g: Any) -> None:
+    """Refuse the gradient of windows that share the input where there are none, as PyTorch does."""
+    for d, n in enumerate(g.shape[1:], 1):
+        if not n:
+            raise RuntimeError(
+                f"{function}(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes "
+                f"{list(g.shape)} with dimension {d} being empty"
+            )
+
+
+def _adaptive_max_pool(node_name: str, backward: str) -> Callable[..., Any]:
     at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward", (4,))
 
     def rule(g: Any, y1: Tensor, input: Tensor, outs: Ints) -> Tensor:
+        if g[0] is not None:
+            check_gradient(backward, g[0])
         return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :], windows=None)
 
     @prepared(
@@ -289,7 +302,9 @@ def _adaptive_max_pool(node_name: str) -> Callable[..., Any]:
     return pool
 
 
-adaptive_max_pool = {k: _adaptive_max_pool(f"AdaptiveMaxPool{k}D") for k in (2, 3)}
+adaptive_max_pool = {
+    k: _adaptive_max_pool(f"AdaptiveMaxPool{k}D", f"adaptive_max_pool{k}d_backward") for k in (2, 3)
+}
 
 
 def _fractional_max_pool(node_name: str, order: Ints) -> Callable[..., Any]:

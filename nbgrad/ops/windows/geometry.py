@@ -187,6 +187,7 @@ def check_has(shape: Ints, count: int) -> None:
         )
 
 
+@cached(4096)
 def check_line_settings(given: tuple[Ints, ...], shape: Ints, ceil: bool) -> None:
     """Those of `max_pool1d`, in words of its own."""
     kernel, stride, padding, dilation = given

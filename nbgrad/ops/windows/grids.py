@@ -19,6 +19,7 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.kernels.cpu import grids as templates
 from nbgrad.kernels.cpu.index import AT_ONCE
+from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype, rounded
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
@@ -28,7 +29,7 @@ from nbgrad.ops.linear.products import bmm
 from nbgrad.ops.make.counted import evenly
 from nbgrad.ops.reduce.sums import sum as sum_over
 from nbgrad.ops.rows.softmax import _all_have
-from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.copy import full, to_dtype, zeros
 from nbgrad.ops.views.join import stack
 from nbgrad.ops.views.order import transpose
 from nbgrad.ops.views.shape import expand, reshape
@@ -164,6 +165,16 @@ def _sampler(dims: int) -> Callable[..., Any]:
 sampler = {dims: _sampler(dims) for dims in (2, 3)}
 
 
+def reading(input: Spec, grid: Spec, mode: int, padding: int, corners: bool) -> Callable[..., Tensor]:
+    """What reads, without a record, pictures that lie so where a grid says; both lie in order."""
+    dims = input.ndim - 2
+    settings = padding, corners, *(0,) * dims
+    run: Callable[..., Tensor] = _runner(
+        "read", MODES[mode], input, grid, tuple(input.shape)[-dims:], settings
+    )
+    return run
+
+
 # ---------------------------------------------------------------- grids of affine maps
 
 
@@ -175,12 +186,18 @@ def _steps(count: int, corners: bool, d: dtype) -> Any:
     return steps if corners else rounded(rounded(steps * (count - 1), d) / count, d)
 
 
+@cached(256)
+def _line(count: int, corners: bool, d: dtype, where: device) -> Tensor:
+    return to_dtype(_of_array(_steps(count, corners, d)).to(where), d)
+
+
 def _identity(size: Ints, corners: bool, like: Tensor) -> Tensor:
-    """The coordinates of all elements, those of columns first, and a 1: a row for each."""
-    lines = [_steps(n, corners, like.dtype) for n in size]
-    axes = np.meshgrid(*lines, indexing="ij")[::-1]
-    rows = np.stack([*axes, np.ones(size)], -1).reshape(-1, len(size) + 1)
-    return to_dtype(_of_array(np.ascontiguousarray(rows)).to(like.device), like.dtype)
+    """The coordinates of all elements, those of columns first, and a 1: a row for each. Lines are kept, from which a device makes them."""
+    sp = like._spec.plain
+    lines = [_line(n, corners, sp.dtype, sp.device) for n in size]
+    axes = [expand(reshape(line, (-1, *(1,) * (len(size) - k))), size) for k, line in enumerate(lines, 1)]
+    rows: Tensor = stack([*axes[::-1], full(sp.like(size), 1)], -1)
+    return reshape(rows, (-1, len(size) + 1))
 
 
 @differentiable(

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, requires, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import into
-from nbgrad.dispatch.prepared import call_of, settled, settled_first
+from nbgrad.dispatch.prepared import Prepared, call_of, settled, settled_first
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.memory import dtypes
-from nbgrad.memory.layout import Ints
+from nbgrad.memory.layout import Ints, channels_last, suggested_format
+from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.make.drawn import rand
 from nbgrad.ops.pointwise.activations import relu
 from nbgrad.ops.reduce.sums import mean
+from nbgrad.ops.views.copy import in_format_of
 from nbgrad.ops.views.shape import squeeze, unsqueeze
 from nbgrad.ops.views.slices import narrow
 from nbgrad.ops.windows import averages, extremes, geometry
@@ -49,6 +52,8 @@ def _windows(
     given = _given(kernel, stride, padding, dilation)
     how = geometry.of_max_pool(tuple(input.shape), dims, given, bool(ceil))
     check_dtype(f"max_pool{dims}d", input.dtype, input.dtype is not dtypes.bool_)
+    if dims == 3 and suggested_format(tuple(input.shape), tuple(input.stride())) is channels_last:
+        raise RuntimeError("Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     return how
 
 
@@ -107,8 +112,23 @@ def max_pool1d(
     if (requires(input) and state.grad) or transforms.moves((input,)):
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
     check_dtype("max_pool1d_impl", input.dtype, input.dtype.is_floating_point)
-    values = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
-    return values if transforms.wrapped((values,)) else wrap(values._buf, values._spec)  # no view
+    if transforms.wrapped((input,)):
+        return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    planes, pool, lines = _of_lines(input._spec, given, bool(ceil_mode))
+    values, _ = pool.run(wrap(input._buf, planes))
+    return wrap(values._buf, lines)  # no view
+
+
+@cached(PLANS)
+def _of_lines(input: Spec, given: tuple[Ints, ...], ceil: bool) -> tuple[Spec, Prepared, Spec]:
+    """How lines lie as planes of one row, what takes the largest of these, and how they lie as lines again."""
+    shape, strides = tuple(input.shape), tuple(input.strides)
+    planes = input.like((*shape[:-1], 1, shape[-1]), (*strides[:-1], shape[-1] * strides[-1], strides[-1]))
+    kernel, step, pad, far = given
+    of_planes = ((1, *kernel), (1, *(step or kernel)), (0, *pad), (1, *far))
+    how = geometry.of_max_pool(tuple(planes.shape), 2, of_planes, ceil)
+    pool: Prepared = extremes.max_pool[2].at(planes, {"geometry": how})
+    return planes, pool, input.like((*shape[:-1], how.outs[-1]))
 
 
 def max_pool2d_with_indices(
@@ -308,7 +328,7 @@ def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Any:
         )
     if outs == (1,) * dims:
         geometry.check_has(shape, dims)
-        return mean(input, tuple(range(-1, -dims - 1, -1)), True)
+        return in_format_of(input, mean(input, tuple(range(-1, -dims - 1, -1)), True))
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(shape)}")
     geometry.check_filled(f"{name}()", shape, len(shape) - 2 if dims == 2 else 1, "input has sizes {}")

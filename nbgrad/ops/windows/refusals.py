@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.core.tensor import Tensor
 from nbgrad.kernels.launch import get_num_threads
 from nbgrad.memory import dtypes

@@ -12,7 +12,7 @@ from nbgrad.memory import dtypes
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.ops.windows.geometry import check_dtype
-from nbgrad.ops.windows.sums import Taps, sums
+from nbgrad.ops.windows.sums import Taps, Windows, sums
 
 _Array = np.ndarray[Any, Any]
 _OPS = {
@@ -46,41 +46,39 @@ def _sources(size: int, outs: int, align: bool, factor: float | None, real: Any)
     return found
 
 
-def _of_each(indices: _Array, weights: _Array, size: int) -> Taps:
+def _of_each(indices: _Array, weights: _Array) -> Windows:
     """Of elements and weights for each result; an element may be named twice."""
     first, last = indices.min(1), indices.max(1) + 1
     rows = np.zeros((len(first), int(np.max(last - first, initial=1))), weights.dtype)
     np.add.at(rows, (np.arange(len(first))[:, None], indices - first[:, None]), weights)
-    return Taps("weighted", size, first, last, rows)
+    return first, last, rows
 
 
-def _nearest(size: int, outs: int, exact: bool, factor: float | None, real: Any) -> Taps:
+def _nearest(size: int, outs: int, exact: bool, factor: float | None, real: Any) -> Windows:
     scale, k = _scale(size, outs, False, factor, real), np.arange(outs, dtype=real)
     source = np.maximum(scale * (k + real(0.5)) - real(0.5), 0) + real(0.5) if exact else scale * k
     first = np.minimum(source.astype(np.float32).astype(np.int64), size - 1)  # as PyTorch rounds it
-    return Taps("plain", size, first, first + 1)
+    return first, first + 1, None
 
 
-def _linear(size: int, outs: int, align: bool, factor: float | None, real: Any) -> Taps:
+def _linear(size: int, outs: int, align: bool, factor: float | None, real: Any) -> Windows:
     if size == outs:
         return _same(size, real)
     source = np.maximum(_sources(size, outs, align, factor, real), real(0))
     first = np.minimum(source.astype(np.int64), size - 1)
     share = np.clip(source - first.astype(real), real(0), real(1))
-    return _of_each(
-        np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - share, share], 1), size
-    )
+    return _of_each(np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - share, share], 1))
 
 
 @cached(256)
 def _kept(size: int) -> Taps:
-    return _same(size, np.float64)
+    return Taps("weighted", size, size, lambda: _same(size, np.float64))
 
 
-def _same(size: int, real: Any) -> Taps:
+def _same(size: int, real: Any) -> Windows:
     """Each element as it is, whatever the factor says."""
     first = np.arange(size)
-    return Taps("weighted", size, first, first + 1, np.ones((size, 1), real))
+    return first, first + 1, np.ones((size, 1), real)
 
 
 def _near(t: _Array, a: float) -> _Array:
@@ -95,13 +93,13 @@ def _far(t: _Array, a: float) -> _Array:
     return ((real(a) * t - 5 * real(a)) * t + 8 * real(a)) * t - 4 * real(a)
 
 
-def _cubic(size: int, outs: int, align: bool, factor: float | None, real: Any) -> Taps:
+def _cubic(size: int, outs: int, align: bool, factor: float | None, real: Any) -> Windows:
     source = _sources(size, outs, align, factor, real)
     first = np.minimum(np.floor(source).astype(np.int64), size - 1)
     t = np.clip(source - first.astype(real), real(0), real(1))
     weights = [_far(t + 1, -0.75), _near(t, -0.75), _near(1 - t, -0.75), _far(2 - t, -0.75)]
     indices = np.clip(first[:, None] + np.arange(-1, 3), 0, size - 1)
-    return _of_each(indices, np.stack(weights, 1), size)
+    return _of_each(indices, np.stack(weights, 1))
 
 
 def _filtered(kind: str, x: _Array) -> _Array:
@@ -117,7 +115,7 @@ def _filtered(kind: str, x: _Array) -> _Array:
 _REACH = {"linear": 1, "cubic": 2, "lanczos": 3}
 
 
-def _filter(kind: str, size: int, outs: int, align: bool, factor: float | None, real: Any) -> Taps:
+def _filter(kind: str, size: int, outs: int, align: bool, factor: float | None, real: Any) -> Windows:
     """Where elements lie closer than results, each result is a mean of those around it."""
     if size == outs:
         return _same(size, real)
@@ -130,21 +128,21 @@ def _filter(kind: str, size: int, outs: int, align: bool, factor: float | None, 
     k = first[:, None] + np.arange(max(int((last - first).max()), 1))
     weights = _filtered(kind, ((k - center[:, None] + real(0.5)) / wide).astype(real))
     weights = np.where(k < last[:, None], weights, real(0))
-    return Taps("weighted", size, first, last, weights / weights.sum(1, keepdims=True))
+    return first, last, weights / weights.sum(1, keepdims=True)
 
 
-def _in_16_bits(taps: Taps) -> Taps:
+def _in_16_bits(windows: Windows) -> Windows:
     """As PyTorch resamples bytes: with weights that fit integers of 16 bits, as precisely as these can."""
-    assert taps.numbers is not None
-    top, bits = float(taps.numbers.max()), 0
+    first, last, numbers = windows
+    assert numbers is not None
+    top, bits = float(numbers.max()), 0
     while bits < 22 and int(0.5 + top * (1 << (bits + 1))) < 1 << 15:
         bits += 1
-    whole = np.trunc(taps.numbers * (1 << bits) + np.copysign(0.5, taps.numbers))
-    return Taps("weighted", taps.size, taps.first, taps.last, whole / (1 << bits))
+    whole = np.trunc(numbers * (1 << bits) + np.copysign(0.5, numbers))
+    return first, last, whole / (1 << bits)
 
 
-@cached(4096)
-def _taps(mode: str, size: int, outs: int, align: bool, factor: float | None, d: dtype) -> Taps:
+def _windows(mode: str, size: int, outs: int, align: bool, factor: float | None, d: dtype) -> Windows:
     real = np.float64 if d in (dtypes.float64, dtypes.uint8) else np.float32
     if mode.startswith("nearest"):
         real = np.float64 if d is dtypes.float64 else np.float32
@@ -154,6 +152,12 @@ def _taps(mode: str, size: int, outs: int, align: bool, factor: float | None, d:
     else:
         found = (_linear if mode == "linear" else _cubic)(size, outs, align, factor, real)
     return _in_16_bits(found) if d is dtypes.uint8 else found
+
+
+@cached(4096)
+def _taps(mode: str, size: int, outs: int, align: bool, factor: float | None, d: dtype) -> Taps:
+    how = "plain" if mode.startswith("nearest") else "weighted"
+    return Taps(how, size, outs, lambda: _windows(mode, size, outs, align, factor, d))
 
 
 # ---------------------------------------------------------------- the op

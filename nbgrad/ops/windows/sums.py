@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,31 +21,48 @@ from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import zeros
-from nbgrad.ops.windows.extremes import from_dense, laid_by, planes
+from nbgrad.ops.windows.extremes import check_gradient, from_dense, laid_by, planes
 
 _Array = np.ndarray[Any, Any]
+
+
+Windows: TypeAlias = tuple[_Array, _Array, _Array | None]
 
 
 class Taps:
     """The windows of one dimension: the k-th result reads the elements from `first[k]` up to `last[k]` of `size` ones. `how` says what is
     made of them, as in `kernels/cpu/resample.py`: `numbers` are the divisors of results ("mean"), or of elements
-    ("shared"), or a row of weights for each result."""
+    ("shared"), or a row of weights for each result. The three are asked for when they are read: a shape alone needs none."""
 
-    def __init__(
-        self, how: str, size: int, first: _Array, last: _Array, numbers: _Array | None = None
-    ) -> None:
-        self.how, self.size, self.numbers = how, size, numbers
+    def __init__(self, how: str, size: int, outs: int, windows: Callable[[], Windows]) -> None:
+        self.how, self.size, self.outs, self._ask = how, size, outs, windows
+
+    @cached_property
+    def _windows(self) -> Windows:
+        first, last, numbers = self._ask()
         # Where a window is empty, it lies where the one before it ends: a row is walked once.
-        self.last = np.maximum.accumulate(last) if last.size else last
-        self.first = np.where(last > first, first, self.last)
+        last = np.maximum.accumulate(last) if last.size else last
+        return np.where(last > first, first, last), last, numbers
 
     @property
-    def outs(self) -> int:
-        return len(self.first)
+    def first(self) -> _Array:
+        return self._windows[0]
+
+    @property
+    def last(self) -> _Array:
+        return self._windows[1]
+
+    @property
+    def numbers(self) -> _Array | None:
+        return self._windows[2]
 
     @cached_property
     def back(self) -> Taps:
         """The same windows seen from the elements: which results read each of them."""
+        how = {"mean": "shared", "shared": "mean"}.get(self.how, self.how)
+        return Taps(how, self.outs, self.size, self._from_elements)
+
+    def _from_elements(self) -> Windows:
         counts = self.last - self.first
         results = np.repeat(np.arange(self.outs), counts)
         within = np.arange(len(results)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -58,8 +75,7 @@ class Taps:
             width = int(np.max(last - first, initial=1))
             given, numbers = numbers, np.zeros((self.size, max(width, 1)))
             numbers[elements, results - first[elements]] = given[results, within]
-        how = {"mean": "shared", "shared": "mean"}.get(self.how, self.how)
-        return Taps(how, self.outs, first, last, numbers)
+        return first, last, numbers
 
     def table(self, before: int) -> _Array:
         """As a kernel reads it; `before` weights precede its own."""
@@ -97,12 +113,14 @@ class Taps:
 def _one(how: str) -> Taps:
     """A dimension that is missing."""
     numbers = {"plain": None, "weighted": np.ones((1, 1))}.get(how, np.ones(1, np.int64))
-    return Taps(how, 1, np.zeros(1, np.int64), np.ones(1, np.int64), numbers)
+    return Taps(how, 1, 1, lambda: (np.zeros(1, np.int64), np.ones(1, np.int64), numbers))
 
 
 def _summed(input: Spec, taps: tuple[Taps, ...], formats: Ints = ()) -> Run:
     how = taps[0].how
     out = planes(input, tuple([t.outs for t in taps]))
+    if not input.backend.holds:
+        return from_dense(input, lambda _: empty(out), (out,), formats)
     three = [_one(how)] * (3 - len(taps)) + list(taps)
     code, kind = input.dtype.code, input.dtype.kind
     if not input.dtype.is_floating_point:
@@ -176,8 +194,14 @@ def sums(node_name: str, back_formats: Ints = (4, 5)) -> Callable[..., Any]:
     return there
 
 
-def sums_of_saved(node_name: str) -> Callable[..., Any]:
-    """The same where, as in PyTorch, the gradient is an op of the input too: one that does not depend on it."""
+def sums_of_saved(node_name: str, wants_some: str = "") -> Callable[..., Any]:
+    """The same where, as in PyTorch, the gradient is an op of the input too: one that does not depend on it, and that, where it has a
+    name by which it refuses, wants some."""
+
+    def rule(g: Tensor, input: Tensor, taps: tuple[Taps, ...]) -> Any:
+        if wants_some:
+            check_gradient(wants_some, g)
+        return back(g, input, taps=_turned(taps))
 
     @differentiable(
         f"{node_name}Backward",
@@ -194,7 +218,7 @@ def sums_of_saved(node_name: str) -> Callable[..., Any]:
         node_name,
         tangent=LINEAR,
         batch=lambda x, taps: there(x, taps=taps),
-        input=lambda g, input, taps: back(g, input, taps=_turned(taps)),
+        input=rule,
     )
     def there(input: Spec, *, taps: tuple[Taps, ...]) -> Run:
         return _summed(input, taps, (4,))

@@ -1,5 +1,9 @@
 """`nbgrad.utils.data`: datasets, samplers, and loaders of batches."""
 
+from nbgrad.utils.data._pipes import DataChunk as DataChunk
+from nbgrad.utils.data._pipes import IterDataPipe as IterDataPipe
+from nbgrad.utils.data._pipes import MapDataPipe as MapDataPipe
+from nbgrad.utils.data._pipes import functional_datapipe as functional_datapipe
 from nbgrad.utils.data.collate import default_collate as default_collate
 from nbgrad.utils.data.collate import default_convert as default_convert
 from nbgrad.utils.data.dataloader import DataLoader as DataLoader
@@ -24,10 +28,13 @@ __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "DataChunk",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -38,6 +45,7 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
     "random_split",
 ]

@@ -139,6 +139,18 @@ class DataLoader(Generic[T_co]):
                 )
         self._context = value
 
+    @property
+    def _auto_collation(self) -> bool:
+        """Whether samples are asked for one by one and put together; loaders that ask for a batch at once say otherwise, as PyTorch
+        lets them.
+        """
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        """What says which samples come next."""
+        return self.batch_sampler if self._auto_collation else self.sampler
+
     def __iter__(self) -> Iterator[Any]:
         if not self.persistent_workers:
             return _Batches(self)
@@ -147,7 +159,7 @@ class DataLoader(Generic[T_co]):
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
-            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+            return len(self._index_sampler)
         n = self._length_told = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return n
@@ -159,7 +171,7 @@ class _Batches:
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
-        self.batched = loader.batch_sampler is not None
+        self.batched = loader._auto_collation
         self.fetched, self.told = 0, loader._length_told
         self.indices = self._indices()
         self.seed = draw_seed(
@@ -180,8 +192,7 @@ class _Batches:
             self.workers.begin(self.indices)
 
     def _indices(self) -> Iterator[Any]:
-        loader = self.loader
-        return iter(loader.batch_sampler if self.batched else loader.sampler)
+        return iter(self.loader._index_sampler)
 
     def again(self) -> _Batches:
         """The next pass, by the same workers."""
@@ -195,8 +206,7 @@ class _Batches:
         return self
 
     def __len__(self) -> int:
-        loader = self.loader
-        return len(loader.batch_sampler if self.batched else loader.sampler)
+        return len(self.loader._index_sampler)
 
     def __next__(self) -> Any:
         if self.workers is None:

@@ -16,7 +16,8 @@ __all__ = ["DistributedSampler"]
 
 class DistributedSampler(Sampler[int]):
     """Every `num_replicas`th index from `rank` on, as many for each: some are repeated at the end, or with `drop_last` left out. All
-    processes shuffle alike, by `seed` and the epoch that `set_epoch` tells.
+    processes shuffle alike, by `seed` and the epoch that `set_epoch` tells. Which process
+    this is, of how many, `torch.distributed` says where it is not given.
 
     >>> sampler = torch.utils.data.DistributedSampler(range(10), num_replicas=3, rank=1, shuffle=False)
     >>> list(sampler), len(sampler)
@@ -34,7 +35,10 @@ class DistributedSampler(Sampler[int]):
     ) -> None:
         if (num_replicas is None or rank is None) and not distributed.is_available():
             raise RuntimeError("Requires distributed package to be available")
-        assert num_replicas is not None and rank is not None
+        if num_replicas is None:
+            num_replicas = distributed.get_world_size()
+        if rank is None:
+            rank = distributed.get_rank()
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank, self.epoch = dataset, num_replicas, rank, 0

@@ -1,0 +1,378 @@
+"""Functions that put the elements of arrays elsewhere: other shapes, pieces side by side, orders, masks.
+
+What NumPy gives as the same memory in another shape is a copy here that `Copies` watches over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nbgrad.adjoints import library, ops
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value
+from nbgrad.adjoints.ir import ONE, ZERO, Apply, At, Const, Expr, Refused, Span, View, const, kind_of
+
+
+def inlined(b: Any, own: Callable[..., Any], args: list[Value], named: dict[str, Value]) -> Value:
+    """A function of the library's, written out; what it does not take is told of the user's line."""
+    file, node = b.file, b.node
+    try:
+        found: Value = b.inline(own, args, named)
+    except Refused as error:
+        if b.file != file:
+            b.file = file
+            why = str(error).partition(": ")[2]
+            b.refuse(f"{own.__name__} is not taken of such arguments: {why}", node=node)
+        raise
+    return found
+
+
+def numbers(b: Builder, xs: Sequence[Any]) -> list[Expr]:
+    for x in xs:
+        if not isinstance(x, Expr):
+            b.refuse("a number is needed here")
+    return list(xs)
+
+
+def array_of(b: Builder, x: Value) -> View | Elementwise:
+    if not isinstance(x, View | Elementwise):
+        b.refuse("an array is needed here")
+    return x
+
+
+def lengths(b: Builder, x: Value) -> list[Expr]:
+    return numbers(b, x.items if isinstance(x, Items) else [x])
+
+
+def product_of(b: Builder, shape: Sequence[Expr]) -> Expr:
+    n: Expr = ONE
+    for length in shape:
+        n = b.binary("mul", n, length)
+    return n
+
+
+def axis_of(b: Builder, axis: Value, rank: int) -> int:
+    if isinstance(axis, Items):
+        b.refuse("several axes at once", "one after another")
+    if not isinstance(axis, Const) or not -rank <= axis.value < rank:
+        b.refuse("an axis that is no constant, or not there")
+    return axis.value % rank
+
+
+def each(b: Builder, hint: str | None, own: Callable[..., Any], args: Sequence[Value]) -> Value:
+    """A function of numbers, of each element."""
+    if all(isinstance(a, Expr) for a in args):
+        return inlined(b, own, list(args), {})
+    shape = b.together([array_of(b, a) if not isinstance(a, Expr) else a for a in args])
+    v = b.make(hint, shape, "float64", zeros=False)
+    given = [b.read_once(a) for a in args]
+
+    def one(i: list[Expr]) -> None:
+        (e,) = numbers(b, [inlined(b, own, [b.element(a, i) for a in given], {})])
+        b.store(b.load(v, i), e)
+
+    b.nest(b.shape(v), one)
+    return v
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def on_reshape(b: Builder, hint: str | None, a: Value, *shape: Value) -> Value:
+    x = array_of(b, a)
+    return _seen(b, x, _reshaped(b, hint, x, lengths(b, shape[0] if len(shape) == 1 else Items(list(shape)))))
+
+
+def on_ravel(b: Builder, hint: str | None, a: Value) -> Value:
+    x = array_of(b, a)
+    return _seen(b, x, on_flatten(b, hint, x))
+
+
+def on_flatten(b: Builder, hint: str | None, a: Value) -> View:
+    return _reshaped(b, hint, array_of(b, a), [const(-1)])
+
+
+def _seen(b: Any, x: View | Elementwise, made: View) -> View:
+    """Both are one array to who wrote the program."""
+    if isinstance(x, View):
+        b.shared(made.base, x.base)
+    return made
+
+
+def _reshaped(b: Builder, hint: str | None, x: View | Elementwise, shape: list[Expr]) -> View:
+    old = b.shape(x)
+    n = b.counted(product_of(b, old))
+    free = [k for k, e in enumerate(shape) if isinstance(e, Const) and e.value == -1]
+    if len(free) > 1:
+        b.refuse("a shape with more than one -1")
+    if free:
+        rest = product_of(b, [e for k, e in enumerate(shape) if k not in free])
+        shape[free[0]] = n if rest == ONE else b.binary("floor_divide", n, rest)
+    made = b.make(hint, shape, b.dtype(x), zeros=False)
+    new = b.shape(made)
+    total = b.counted(product_of(b, new))
+    if not (isinstance(n, Const) and isinstance(total, Const) and n.value == total.value) and n != total:
+        b.require(Apply("eq", (n, total)), "an array is given a shape of another size")
+    if len(new) == 1:
+        b.nest(old, lambda i: b.store(b.load(made, [flat_index(b, i, old)]), b.element(x, i)))
+    elif len(old) == 1:
+        b.nest(new, lambda i: b.store(b.load(made, i), b.element(x, [flat_index(b, i, new)])))
+    else:
+        b.nest(
+            new, lambda i: b.store(b.load(made, i), b.element(x, _taken_apart(b, flat_index(b, i, new), old)))
+        )
+    return made
+
+
+def flat_index(b: Builder, index: Sequence[Expr], shape: Sequence[Expr]) -> Expr:
+    at: Expr = ZERO
+    for i, n in zip(index, shape):
+        at = b.whole("add", b.whole("mul", at, n) if at != ZERO else ZERO, i)
+    return at
+
+
+def _taken_apart(b: Builder, at: Expr, shape: Sequence[Expr]) -> list[Expr]:
+    index: list[Expr] = []
+    at = b.let("k", at)
+    for n in reversed(shape[1:]):
+        index.append(b.let("k", Apply("remainder", (at, n))))
+        at = b.let("k", Apply("floor_divide", (at, n)))
+    return [at, *reversed(index)]
+
+
+# ---------------------------------------------------------------- pieces side by side
+
+
+def _pieces(b: Builder, arrays: Value) -> list[View | Elementwise]:
+    if not isinstance(arrays, Items) or not arrays.items:
+        b.refuse("arrays that are not given as a tuple or a list of them")
+    return [array_of(b, x) for x in arrays.items]
+
+
+def _joined(b: Builder, xs: Sequence[Value]) -> str:
+    dtypes = {b.dtype(x) for x in xs}
+    if len(dtypes) == 1:
+        return dtypes.pop()
+    return {"float": "float64", "int": "int64", "bool": "bool"}[ops.join(*map(kind_of, dtypes))]
+
+
+def on_concatenate(b: Builder, hint: str | None, arrays: Value, axis: Value = ZERO) -> Value:
+    xs = _pieces(b, arrays)
+    at = axis_of(b, axis, len(b.shape(xs[0])))
+    total: Expr = ZERO
+    starts = []
+    for x in xs:
+        if len(b.shape(x)) != len(b.shape(xs[0])):
+            b.refuse("arrays of different dimensions side by side")
+        starts.append(total)
+        total = b.counted(b.whole("add", total, b.shape(x)[at]))
+    shape = b.shape(xs[0])
+    v = b.make(hint, [*shape[:at], total, *shape[at + 1 :]], _joined(b, xs), zeros=False)
+    for x, start in zip(xs, starts):
+        place = Span(start, b.shape(x)[at])
+        b.assign(View(v.base, (*v.axes[:at], place, *v.axes[at + 1 :]), v.order), x)
+    return v
+
+
+def on_hstack(b: Builder, hint: str | None, arrays: Value) -> Value:
+    rank = len(b.shape(_pieces(b, arrays)[0]))
+    return on_concatenate(b, hint, arrays, const(min(rank - 1, 1)))
+
+
+def on_vstack(b: Builder, hint: str | None, arrays: Value) -> Value:
+    vectors = len(b.shape(_pieces(b, arrays)[0])) == 1
+    return on_stack(b, hint, arrays) if vectors else on_concatenate(b, hint, arrays)
+
+
+def on_column_stack(b: Builder, hint: str | None, arrays: Value) -> Value:
+    vectors = all(len(b.shape(x)) == 1 for x in _pieces(b, arrays))
+    return (on_stack if vectors else on_concatenate)(b, hint, arrays, ONE)
+
+
+def on_stack(b: Builder, hint: str | None, arrays: Value, axis: Value = ZERO) -> Value:
+    xs = _pieces(b, arrays)
+    shape = b.shape(xs[0])
+    at = axis_of(b, axis, len(shape) + 1)
+    v = b.make(hint, [*shape[:at], const(len(xs)), *shape[at:]], _joined(b, xs), zeros=False)
+    order = tuple(o for o in v.order if o != at)
+    for k, x in enumerate(xs):
+        b.assign(View(v.base, (*v.axes[:at], At(const(k)), *v.axes[at + 1 :]), order), x)
+    return v
+
+
+def on_repeat(b: Builder, hint: str | None, a: Value, repeats: Value) -> Value:
+    x = array_of(b, a)
+    (times,) = numbers(b, [repeats])
+    if len(b.shape(x)) != 1:
+        b.refuse("np.repeat of an array of more than one dimension", "np.repeat of what .ravel() gives")
+    times = b.counted(times)
+    v = b.make(hint, [b.binary("mul", b.shape(x)[0], times)], b.dtype(x), zeros=False)
+    shape = [b.shape(x)[0], times]
+    b.nest(shape, lambda i: b.store(b.load(v, [flat_index(b, i, shape)]), b.element(x, i[:1])))
+    return v
+
+
+def on_flip(b: Builder, hint: str | None, m: Value) -> Value:
+    return _turned(b, m, range(len(b.shape(m))))
+
+
+def on_flipud(b: Builder, hint: str | None, m: Value) -> Value:
+    return _turned(b, m, [0])
+
+
+def on_fliplr(b: Builder, hint: str | None, m: Value) -> Value:
+    return _turned(b, m, [1])
+
+
+def _turned(b: Builder, m: Value, axes: Sequence[int]) -> Value:
+    x = array_of(b, m)
+    if isinstance(x, Elementwise):
+        x = b.stored(x)
+    if max(axes) >= len(x.order):
+        b.refuse("an axis that is no constant, or not there")
+    spans = list(x.axes)
+    for k in axes:
+        span = spans[x.order[k]]
+        assert isinstance(span, Span)
+        n = b.length(x, x.order[k])
+        last = b.whole("mul", b.whole("sub", n, ONE), const(span.step))
+        low = b.settled(b.whole("add", span.low, last))
+        spans[x.order[k]] = Span(low, b.counted(b.settled(n)), -span.step)
+    return View(x.base, tuple(spans), x.order)
+
+
+def _triangle(below: bool) -> Callable[..., Value]:
+    def triangle(b: Builder, hint: str | None, m: Value, k: Value = ZERO) -> Value:
+        x = array_of(b, m)
+        (off,) = numbers(b, [k])
+        v = b.make(hint, b.shape(x), b.dtype(x), zeros=False)
+        zero = const({"float": 0.0, "int": 0, "bool": False}[kind_of(b.dtype(x))])
+
+        def one(i: list[Expr]) -> None:
+            test = Apply("le" if below else "ge", (Apply("sub", (i[1], i[0])), off))
+            b.store(b.load(v, i), b.choose(test, lambda: b.element(x, i), lambda: zero, None))
+
+        if len(b.shape(x)) != 2:
+            b.refuse("a triangle of an array that is no matrix")
+        b.nest(b.shape(v), one)
+        return v
+
+    return triangle
+
+
+# ---------------------------------------------------------------- orders, and where something holds
+
+
+def on_sort(b: Builder, hint: str | None, a: Value) -> Value:
+    return inlined(b, library.sort, [_vector(b, a, "np.sort")], {})
+
+
+def sort_in_place(b: Builder, hint: str | None, a: Value) -> Value:
+    x = _vector(b, a, "sort")
+    assert isinstance(x, View)
+    b.assign(x, on_sort(b, hint, x))
+    return Object(None)
+
+
+def on_argsort(b: Builder, hint: str | None, a: Value, kind: Value | None = None) -> Value:
+    return inlined(b, library.argsort, [_vector(b, a, "np.argsort")], {})
+
+
+def _vector(b: Builder, a: Value, what: str) -> View | Elementwise:
+    x = array_of(b, a)
+    if len(b.shape(x)) != 1:
+        b.refuse(f"{what} of an array of more than one dimension", "row by row")
+    return x
+
+
+def on_flatnonzero(b: Builder, hint: str | None, a: Value) -> View:
+    """The indices where an array of one dimension is not zero."""
+    found = inlined(b, library.flatnonzero, [_vector(b, a, "nonzero")], {})
+    assert isinstance(found, View)
+    return found
+
+
+def on_nonzero(b: Builder, hint: str | None, a: Value) -> Value:
+    return Items([on_flatnonzero(b, hint, a)])
+
+
+def on_take(b: Builder, hint: str | None, a: Value, indices: Value) -> Value:
+    x, index = array_of(b, a), indices
+    if isinstance(index, Expr):
+        return b.element(x, [index])
+    at = _vector(b, index, "np.take")
+    return b.stored(
+        Elementwise(
+            b.shape(at),
+            lambda i: b.element(_flat(b, x), [b.let("k", b.element(at, i))]),
+            b.bases(x),
+            b.dtype(x),
+        )
+    )
+
+
+def _flat(b: Builder, x: View | Elementwise) -> View | Elementwise:
+    if len(b.shape(x)) != 1:
+        b.refuse("np.take of an array of more than one dimension", "index it")
+    return x
+
+
+def on_arange(b: Builder, hint: str | None, *ends: Value, dtype: Value | None = None) -> Value:
+    given = numbers(b, ends)
+    start, stop = (ZERO, given[0]) if len(given) == 1 else (given[0], given[1])
+    step = given[2] if len(given) > 2 else ONE
+    if not 1 <= len(given) <= 3:
+        b.refuse("np.arange of more than start, stop and step")
+    whole = all(b.kind(e) != "float" for e in given)
+    if whole:
+        count = turns(b, start, stop, step)
+    else:
+        gap = b.binary("div", b.binary("sub", stop, start), step)
+        count = b.let("n", Apply("max", (b.function("whole_ceil", [gap]), ZERO)))
+    found = b.make(hint, [count], "int64" if whole else "float64", zeros=False)
+    start, step = b.read_once(start), b.read_once(step)
+    b.nest(
+        b.shape(found),
+        lambda i: b.store(b.load(found, i), b.binary("add", start, b.binary("mul", i[0], step))),
+    )
+    return found
+
+
+def turns(b: Builder, start: Expr, stop: Expr, step: Expr) -> Expr:
+    """How many numbers a range has."""
+    if isinstance(step, Const):
+        k = step.value
+        gap = b.whole("sub", stop, start) if k > 0 else b.whole("sub", start, stop)
+        if abs(k) != 1:
+            gap = b.binary("floor_divide", b.binary("add", gap, const(abs(k) - 1)), const(abs(k)))
+    else:
+        b.require(Apply("ne", (step, ZERO)), "range() arg 3 must not be zero")
+        less = ONE if b.natural(step) else Apply("where", (Apply("gt", (step, ZERO)), ONE, const(-1)))
+        gap = b.binary("sub", b.binary("add", b.whole("sub", stop, start), step), less)
+        gap = b.binary("floor_divide", gap, step)
+    if isinstance(gap, Apply) and all(isinstance(a, Const) for a in gap.args):
+        gap = ops.folded(gap.op, [a for a in gap.args if isinstance(a, Const)]) or gap
+    if isinstance(gap, Const):
+        return const(max(gap.value, 0))
+    return gap if b.natural(gap) else b.let("n", Apply("max", (gap, ZERO)))
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    **{n.removeprefix("on_"): f for n, f in list(globals().items()) if n.startswith("on_")},
+    "sort_in_place": sort_in_place,
+    "tril": _triangle(True),
+    "triu": _triangle(False),
+}
+
+__all__ = [
+    "FUNCTIONS",
+    "array_of",
+    "axis_of",
+    "each",
+    "flat_index",
+    "inlined",
+    "lengths",
+    "numbers",
+    "product_of",
+    "turns",
+]

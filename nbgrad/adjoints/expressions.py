@@ -1,0 +1,456 @@
+"""Expressions: operators, comparisons, conditions, attributes and calls; what may write to arrays comes after what was read before it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad.adjoints import calls, ops
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value
+from nbgrad.adjoints.indices import Indices
+from nbgrad.adjoints.ir import (
+    FLOAT_ZERO,
+    ZERO,
+    Apply,
+    Block,
+    Branch,
+    Const,
+    Expr,
+    Name,
+    View,
+    const,
+    is_leaf,
+    kind_of,
+    loads,
+)
+from nbgrad.adjoints.room import INSTEAD, SEEN_FROM, Env, Inside
+from nbgrad.adjoints.sugar import HELD, LIST, PUSH
+
+BINARY: dict[type, str] = {
+    **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide"},
+    **{ast.Mod: "remainder", ast.Pow: "pow", ast.BitAnd: "bit_and", ast.BitOr: "bit_or"},
+    **{ast.BitXor: "bit_xor", ast.LShift: "lshift", ast.RShift: "rshift"},
+}
+_COMPARE: dict[type, str] = {
+    **{ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"},
+    **{ast.Is: "eq", ast.IsNot: "ne"},
+}
+
+
+_WRITTEN_OUT = 256  # numbers of an array of the module
+_OF_LISTS = dict(zip((LIST, PUSH, HELD), calls.OF_LISTS))
+
+
+class Expressions(Indices):
+    def value(self, e: ast.expr, env: Env, hint: str | None = None) -> Value:
+        method: Any = getattr(self, "of_" + type(e).__name__, None)
+        if method is None:
+            self.refuse(*INSTEAD.get(type(e), (f"{type(e).__name__.lower()} is not taken", "")), node=e)
+        return method(e, env, hint)
+
+    def scalar(self, e: ast.expr, env: Env, hint: str | None = None) -> Expr:
+        x = self.value(e, env, hint)
+        if not isinstance(x, Expr):
+            self.refuse("a number is needed here", node=e)
+        return x
+
+    def integer(self, e: ast.expr, env: Env) -> Expr:
+        x = self.scalar(e, env)
+        if self.kind(x) == "float":
+            self.refuse("an integer is needed here, and this is a float", "int(...)", e)
+        return x
+
+    def truth(self, e: Expr) -> Expr:
+        """A number as a condition."""
+        if self.kind(e) == "bool":
+            return e
+        return self.binary_test("ne", e, FLOAT_ZERO if self.kind(e) == "float" else ZERO)
+
+    def binary_test(self, op: str, a: Expr, b: Expr) -> Expr:
+        if isinstance(a, Const) and isinstance(b, Const):
+            known = ops.folded(op, [a, b])
+            if known is not None:
+                return known
+        return Apply(op, (a, b))
+
+    def operands(self, nodes: Sequence[ast.expr], env: Env) -> list[Value]:
+        """The values from left to right; what was read before a call that may write is read before it."""
+        found: list[Value] = []
+        for e in nodes:
+            if found and self.has_call(e, env):
+                found = [self.now(x) for x in found]
+            if isinstance(e, ast.Starred):
+                x = self.value(e.value, env)
+                if not isinstance(x, Items):
+                    self.refuse("* of something else than a tuple", "name the arguments", e)
+                found += x.items
+            else:
+                found.append(self.value(e, env))
+        return found
+
+    def now(self, x: Value) -> Value:
+        if isinstance(x, Expr):
+            return self.let(None, x) if loads(x) else x
+        if isinstance(x, Items):
+            return Items([self.now(i) for i in x.items], x.fields)
+        return self.stored(x) if isinstance(x, Elementwise) else x
+
+    def has_call(self, e: ast.expr, env: Env) -> bool:
+        """Does the expression call a function that is written out and so may write to arrays?"""
+        for n in ast.walk(e):
+            if isinstance(n, ast.Call):
+                f = n.func
+                if isinstance(f, ast.Name):
+                    x = env[f.id].value if isinstance(env.get(f.id), Object) else self.scope.get(f.id)
+                    while (bound := held_by(x)) is not None:
+                        x = bound.func
+                    if isinstance(x, Inside) or self.called(x) is not None or f.id in ("reserve", PUSH):
+                        return True
+                elif not isinstance(f, ast.Attribute) or self.may_be_written_out(f.value, env):
+                    return True
+        return False
+
+    def may_be_written_out(self, owner: ast.expr, env: Env) -> bool:
+        """May a method of `owner` be a user's function? Not one of NumPy's, of `math` or of an array; all else may."""
+        while isinstance(owner, ast.Attribute | ast.Subscript | ast.Call):
+            owner = owner.func if isinstance(owner, ast.Call) else owner.value
+        if not isinstance(owner, ast.Name):
+            return not isinstance(owner, ast.BinOp | ast.UnaryOp | ast.Compare)
+        if owner.id in env:
+            return isinstance(env[owner.id], Items | Object)
+        found = self.scope.get(owner.id)
+        return found is not np and found is not math and not isinstance(found, np.ndarray)
+
+    def of_Constant(self, e: ast.Constant, env: Env, hint: str | None) -> Value:
+        if isinstance(e.value, complex):
+            self.refuse("complex numbers", "keep real and imaginary part apart", e)
+        return self.wrapped(e.value)
+
+    def of_Name(self, e: ast.Name, env: Env, hint: str | None) -> Value:
+        if e.id in env:
+            return env[e.id]
+        if e.id in _OF_LISTS:
+            return Object(_OF_LISTS[e.id])
+        if e.id in self.scope:
+            return self.known(self.as_first(self.scope.get(SEEN_FROM), e.id, self.scope[e.id]), e)
+        self.refuse(f"{e.id} may be unset here", "set it before", e)
+
+    of_Reading = of_Name
+
+    def as_first(self, owner: Any, name: str, x: Any) -> Any:
+        """A name or an attribute as it was when it was first read: value, adjoint and tangent are of one program."""
+        if isinstance(x, np.ndarray) and x.size <= _WRITTEN_OUT:
+            x = x.copy()
+        return self.seen.setdefault((id(owner), name), (owner, x))[1]
+
+    def known(self, x: Any, e: ast.expr) -> Value:
+        """An object of the module; an array is written out, with the numbers that it has now, as Numba takes it."""
+        if not isinstance(x, np.ndarray):
+            return self.wrapped(x)
+        if id(x) in self.of_module and self.of_module[id(x)].base in self.program.arrays:
+            return self.of_module[id(x)]
+        if x.size > _WRITTEN_OUT or not x.ndim or x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
+            self.refuse(
+                f"{ast.unparse(e)} is an array of the module, of {x.size} numbers of {x.dtype}",
+                "pass it as an argument",
+                e,
+            )
+        around, self.block = self.block, []
+        made = self.make(
+            getattr(e, "id", getattr(e, "attr", None)), [const(n) for n in x.shape], str(x.dtype), False
+        )
+        for index in np.ndindex(*x.shape):
+            self.store(self.load(made, [const(k) for k in index]), const(x[index].item()))
+        self.first.append(self.block)
+        self.block = around
+        self.of_module[id(x)] = made
+        return made
+
+    def of_Attribute(self, e: ast.Attribute, env: Env, hint: str | None) -> Value:
+        x = self.value(e.value, env)
+        if isinstance(x, Object):
+            try:
+                found = getattr(x.value, e.attr)
+            except AttributeError as error:
+                self.refuse(str(error), node=e)
+            return self.known(self.as_first(x.value, e.attr, found), e)
+        if isinstance(x, Items) and e.attr in x.fields:
+            return x.items[x.fields.index(e.attr)]
+        if isinstance(x, View | Elementwise):
+            shape = self.shape(x)
+            if e.attr == "shape":
+                return Items(list(shape))
+            if e.attr == "ndim":
+                return const(len(shape))
+            if e.attr == "size":
+                return calls.product_of(self, shape)
+            if e.attr == "dtype":
+                return Object(np.dtype(self.dtype(x)))
+            if e.attr == "T":
+                return calls.transposed(self, x)
+        self.refuse(f"the attribute {e.attr}", node=e)
+
+    def of_Tuple(self, e: ast.Tuple | ast.List, env: Env, hint: str | None) -> Value:
+        return Items(self.operands(e.elts, env))
+
+    of_List = of_Tuple
+
+    def of_UnaryOp(self, e: ast.UnaryOp, env: Env, hint: str | None) -> Value:
+        x = self.value(e.operand, env)
+        if isinstance(e.op, ast.USub):
+            return self.elementwise(
+                [x], lambda a: const(-a.value) if isinstance(a, Const) else Apply("neg", (a,))
+            )
+        if isinstance(e.op, ast.UAdd):
+            return x
+        if isinstance(e.op, ast.Not) and isinstance(x, Expr):
+            t = self.truth(x)
+            return const(not t.value) if isinstance(t, Const) else Apply("not", (t,))
+        if isinstance(e.op, ast.Invert) and isinstance(x, Expr | View | Elementwise):
+            if kind_of(self.dtype(x)) == "bool":
+                return self.elementwise([x], lambda a: Apply("not", (a,)))
+            if kind_of(self.dtype(x)) == "int":
+                return self.elementwise([x], lambda a: Apply("sub", (const(-1), a)))
+        self.refuse("~ or not of this", node=e)
+
+    def of_BinOp(self, e: ast.BinOp, env: Env, hint: str | None) -> Value:
+        if isinstance(e.op, ast.MatMult):
+            left, right = self.operands([e.left, e.right], env)
+            return self.dot(left, right, hint)
+        return self.arithmetic(e.op, [e.left, e.right], env, hint)
+
+    def arithmetic(self, op: ast.operator, nodes: Sequence[ast.expr], env: Env, hint: str | None) -> Value:
+        a, b = self.operands(nodes, env)
+        name = BINARY[type(op)]
+        if isinstance(a, Items) and isinstance(b, Items) and name == "add":
+            return Items(a.items + b.items)
+        if isinstance(a, Items) and isinstance(b, Const) and name == "mul":
+            return Items(a.items * b.value)
+        if isinstance(a, Items) and len(a.items) == 1 and isinstance(b, Expr) and name == "mul":
+            filled = calls.call(self, "full", [b, a.items[0]], {}, hint)  # a list of one number n times
+            assert isinstance(filled, View)
+            self.lists.add(filled.base)
+            return filled
+        for x, node in zip((a, b), nodes):
+            self.no_list(x, node)
+        return self.elementwise([a, b], lambda x, y: self.binary(name, x, y, hint))
+
+    def of_Compare(self, e: ast.Compare, env: Env, hint: str | None) -> Value:
+        values = self.operands([e.left, *e.comparators], env)
+        found: Any = None
+        for op, a, b in zip(e.ops, values, values[1:]):
+            if isinstance(a, Object) or isinstance(b, Object):
+                return self.known_comparison(e, op, a, b)
+            if isinstance(op, ast.In | ast.NotIn) and isinstance(a, Expr) and isinstance(b, Items):
+                one = self.among(a, b, e)
+                if isinstance(op, ast.NotIn):
+                    one = const(not one.value) if isinstance(one, Const) else Apply("not", (one,))
+                found = one if found is None else _both("and", found, one)
+                continue
+            name = _COMPARE.get(type(op))
+            if name is None:
+                self.refuse("in", "compare one by one", e)
+            test = self.elementwise([a, b], lambda x, y, name=name: self.binary_test(name, x, y))
+            if found is None:
+                found = test
+            elif isinstance(found, Expr) and isinstance(test, Expr):
+                found = _both("and", found, test)
+            else:
+                self.refuse("a chain of comparisons of arrays", node=e)
+        return found
+
+    def among(self, a: Expr, b: Items, e: ast.expr) -> Expr:
+        """Is a number one of a tuple's?"""
+        found: Expr = const(False)
+        a = self.leaf(a)
+        for x in b.items:
+            if not isinstance(x, Expr):
+                self.refuse("in a tuple of something else than numbers", "compare one by one", e)
+            found = _both("or", found, self.binary_test("eq", a, x))
+        return found
+
+    def known_comparison(self, e: ast.Compare, op: ast.cmpop, a: Value, b: Value) -> Value:
+        """Of objects that are known, as None or strings are; a number is not None."""
+        plain = [x.value if isinstance(x, Object) else x for x in (a, b)]
+        if len(e.ops) > 1 or not isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+            self.refuse("a comparison of these", node=e)
+        same = plain[0] is plain[1] or (
+            isinstance(a, Object) and isinstance(b, Object) and bool(plain[0] == plain[1])
+        )
+        return const(same == isinstance(op, ast.Is | ast.Eq))
+
+    def of_BoolOp(self, e: ast.BoolOp, env: Env, hint: str | None) -> Value:
+        op = "and" if isinstance(e.op, ast.And) else "or"
+        found = self.scalar(e.values[0], env)
+        for node in e.values[1:]:
+            if isinstance(found, Const):
+                if bool(found.value) == (op == "or"):
+                    return found
+                found = self.scalar(node, env)
+                continue
+            around, self.block = self.block, []
+            right = self.scalar(node, env)
+            numbers = self.kind(found) != "bool" or self.kind(right) != "bool"
+            if (self.block or numbers) and not is_leaf(right):
+                right = self.let("c", right)
+            made, self.block = self.block, around
+            if not made and not numbers:
+                found = _both(op, found, right)
+                continue
+            left = found if numbers and is_leaf(found) else self.let("c", found)
+            # What the right side takes is computed only where it is reached.
+            if numbers:  # one of the two itself
+                test = self.truth(left)
+                test = test if is_leaf(test) else self.let("c", test)
+                (a, first), (b, second) = (
+                    ((right, made), (left, [])) if op == "and" else ((left, []), (right, made))
+                )
+                found = self.decided(test, (a, first), (b, second), hint)
+                continue
+            name = self.fresh("c")
+            self.program.kinds[name] = "bool"
+            if op == "and":
+                self.block.append(Branch(left, made, [], [(name, right, left)]))
+            else:
+                self.block.append(Branch(left, [], made, [(name, left, right)]))
+            found = Name(name)
+        return found
+
+    def of_IfExp(self, e: ast.IfExp, env: Env, hint: str | None) -> Value:
+        test = self.truth(self.scalar(e.test, env))
+        if isinstance(test, Const):
+            return self.value(e.body if test.value else e.orelse, env, hint)
+        if not isinstance(test, Name):
+            test = self.let("c", test)
+        (a, first), (b, second) = self.side(e.body, env), self.side(e.orelse, env)
+        if isinstance(a, Expr) and isinstance(b, Expr):
+            return self.decided(test, (a, first), (b, second), hint)
+        branch = Branch(test, first, second, [])
+        found = self.merged(hint or "either", a, b, branch, names_it=False)
+        self.end_branch(branch)
+        return found
+
+    def side(self, e: ast.expr, env: Env) -> tuple[Value, Block]:
+        around, self.block = self.block, []
+        x = self.value(e, env)
+        if isinstance(x, Expr):
+            x = x if is_leaf(x) else self.let(None, x)
+        elif isinstance(x, Elementwise):
+            x = self.stored(x)
+        made, self.block = self.block, around
+        return x, made
+
+    def of_Subscript(self, e: ast.Subscript, env: Env, hint: str | None) -> Value:
+        x = self.value(e.value, env)
+        if isinstance(x, Items):
+            return self.tuple_item(x, e, env)
+        if isinstance(x, Elementwise):
+            x = self.stored(x)
+        if not isinstance(x, View):
+            self.refuse("this is indexed and no array", node=e)
+        return self.indexed(x, e, env)
+
+    def tuple_item(self, x: Items, e: ast.Subscript, env: Env) -> Value:
+        if isinstance(e.slice, ast.Slice):
+            ends = []
+            for part in (e.slice.lower, e.slice.upper, e.slice.step):
+                end = None if part is None else self.value(part, env)
+                if end is not None and not isinstance(end, Const):
+                    self.refuse("a tuple is indexed by something that is not a constant", "use an array", e)
+                ends.append(None if end is None else end.value)
+            return Items(x.items[slice(*ends)])
+        at = self.value(e.slice, env)
+        if (
+            isinstance(at, Expr)
+            and not isinstance(at, Const)
+            and x.items
+            and all(isinstance(i, Expr) for i in x.items)
+        ):
+            v = calls.call(self, "array", [x], {}, None)  # by a counter: it stands in an array
+            assert isinstance(v, View)
+            return self.indexed(v, e, env)
+        if not isinstance(at, Const):
+            self.refuse("a tuple is indexed by something that is not a constant", "use an array", e)
+        if not -len(x.items) <= at.value < len(x.items):
+            self.refuse(f"a tuple of {len(x.items)} has no item {at.value}", node=e)
+        return x.items[at.value]
+
+    # ------------------------------------------------ calls
+
+    def of_Call(self, e: ast.Call, env: Env, hint: str | None) -> Value:
+        if any(k.arg is None for k in e.keywords):
+            self.refuse("a call with **", "name the arguments", e)
+        named_nodes = [k.value for k in e.keywords]
+        if isinstance(e.func, ast.Attribute):
+            owner = self.value(e.func.value, env)
+            if isinstance(owner, Items) and owner.fields and e.func.attr == "_replace" and not e.args:
+                new = dict(zip(owner.fields, owner.items))
+                new |= {str(k.arg): v for k, v in zip(e.keywords, self.operands(named_nodes, env))}
+                if len(new) > len(owner.fields):
+                    self.refuse("_replace of a field that is not there", node=e)
+                return Items(list(new.values()), owner.fields)
+            if isinstance(owner, View | Elementwise):
+                values = self.operands([*e.args, *named_nodes], env)
+                named = {str(k.arg): v for k, v in zip(e.keywords, values[len(e.args) :])}
+                method = "sort_in_place" if e.func.attr == "sort" else e.func.attr
+                return calls.call(self, method, [owner, *values[: len(e.args)]], named, hint)
+            f = self.of_Attribute(e.func, env, None)
+        else:
+            f = self.value(e.func, env)
+        if not isinstance(f, Object):
+            self.refuse("this is called and no function", node=e)
+        values = self.operands([*e.args, *named_nodes], env)
+        given = len(values) - len(named_nodes)
+        args = values[:given]
+        named = {str(k.arg): v for k, v in zip(e.keywords, values[given:])}
+        self.node = e
+        while (bound := held_by(f.value)) is not None:
+            args = [*map(self.held, bound.args), *args]
+            named = {k: self.held(x) for k, x in bound.keywords.items()} | named
+            f = Object(bound.func)
+        plain = (
+            f.value
+            if isinstance(f.value, Inside)
+            else None
+            if f.value in calls.OF_LISTS
+            else self.called(f.value)
+        )
+        self.here = env
+        if plain is not None:
+            return self.inline(plain, args, named)
+        if isinstance(f.value, type) and issubclass(f.value, tuple) and hasattr(f.value, "_fields"):
+            fields = f.value._fields
+            found = dict(zip(fields, args)) | named
+            if set(found) != set(fields):
+                self.refuse(f"{f.value.__name__} needs {', '.join(fields)}", node=e)
+            return Items([found[n] for n in fields], fields)
+        return calls.function(self, f.value, args, named, hint)
+
+    def held(self, x: Any) -> Value:
+        """What a partial holds: what cannot change, as it is written out once."""
+        if isinstance(x, Expr | View | Items | Object):  # of a partial that is an argument
+            return x
+        found = self.wrapped(x)
+        if isinstance(found, Object) and not (x is None or isinstance(x, str) or callable(x)):
+            self.refuse(f"a partial that holds a {type(x).__name__}", "pass it as an argument")
+        return found
+
+
+def held_by(f: Any) -> Any:
+    """A function with some of its arguments, as a partial."""
+    return f if isinstance(f, functools.partial) else f.as_partial() if hasattr(f, "as_partial") else None
+
+
+def _both(op: str, a: Expr, b: Expr) -> Expr:
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, Const):
+            return (y if x.value else x) if op == "and" else (x if x.value else y)
+    return Apply(op, (a, b))
+
+
+__all__ = ["BINARY", "Expressions"]

@@ -1,0 +1,416 @@
+"""Loops: what one goes over, and which names its turns hand on, whose kinds are found by lowering it until they settle."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nbgrad.adjoints import calls, exits, ops
+from nbgrad.adjoints.arrangements import turns
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.expressions import Expressions
+from nbgrad.adjoints.ir import (
+    ONE,
+    ZERO,
+    Apply,
+    At,
+    Const,
+    Expr,
+    Extent,
+    Load,
+    Loop,
+    Name,
+    Span,
+    View,
+    const,
+    is_leaf,
+)
+from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Turn
+from nbgrad.kernels import functions
+
+_RISES = 8  # how often a loop is lowered again: each time a carried name has become more
+
+
+class Loops(Expressions):
+    def on_While(self, s: ast.While, env: Env) -> None:
+        if s.orelse:
+            self.refuse("else after a loop", "set a name before break")
+        self.loop(s, env, None)
+
+    def on_For(self, s: ast.For, env: Env) -> None:
+        self.turns_of(s, env)
+        env.pop(f"{SEQUENCE}{id(s)}", None)
+
+    def turns_of(self, s: ast.For, env: Env) -> None:
+        if s.orelse:
+            self.refuse("else after a loop", "set a name before break")
+        of = self.goes_over(s.iter, env)
+        parallel = of is functions.prange or (
+            of is not None and of is getattr(sys.modules.get("numba"), "prange", None)
+        )
+        if parallel:
+            of = range
+        if of is reversed and isinstance(s.iter, ast.Call):
+            inner = s.iter.args[0]
+            if isinstance(inner, ast.Call) and getattr(inner.func, "id", "") == "range":
+                start, step, count = self.range_of(inner.args, env)
+                start = self.whole("add", start, self.whole("mul", self.whole("sub", count, ONE), step))
+                self.counted_loop(s, env, start, self.binary("mul", step, const(-1)), count)
+                return
+            self.refuse("reversed of something else than a range", "index from the end")
+        if of is range and isinstance(s.iter, ast.Call):
+            start, step, count = self.range_of(s.iter.args, env)
+            self.counted_loop(s, env, start, step, count)
+            made = self.block[-1]
+            made.parallel = parallel and isinstance(made, Loop) and not made.trips
+            return
+        if of in (zip, enumerate) and isinstance(s.iter, ast.Call):
+            if any(self.goes_over(a, env) in (zip, enumerate, range) for a in s.iter.args):
+                count, at = self.rows(s.iter, s, env)
+                self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind(s.target, at(i), e)))
+                return
+            sequences = [self.value(a, env) for a in s.iter.args]
+            first: Expr = ZERO
+            if of is enumerate and (len(sequences) > 1 or s.iter.keywords):
+                given = sequences[1] if len(sequences) > 1 else self.value(s.iter.keywords[0].value, env)
+                assert isinstance(given, Expr)
+                first, sequences = given, sequences[:1]
+            tuples = [q.items for q in sequences if isinstance(q, Items)]
+            if len(tuples) == len(sequences):
+                rows = list(zip(*tuples))
+                items = [
+                    Items([self.whole("add", first, const(k)), r[0]]) if of is enumerate else Items(list(r))
+                    for k, r in enumerate(rows)
+                ]
+                self.unrolled(s, items, env)
+                return
+            stored = [self.sequence(q, s, env) for q in sequences]
+            count = self.shape(stored[0])[0]
+            for q in stored[1:]:
+                count = self.shorter(count, self.shape(q)[0])
+
+            def row(i: Expr) -> Items:
+                at = [self.item(q, i, True) for q in stored]
+                return Items([self.whole("add", first, i), at[0]] if of is enumerate else at)
+
+            self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind(s.target, row(i), e)))
+            return
+        x = self.value(s.iter, env)
+        if (
+            isinstance(x, Items)
+            and x.items
+            and exits.flag_of(s)
+            and all(isinstance(i, Expr) for i in x.items)
+        ):
+            x = calls.call(self, "array", [x], {}, None)  # it may be left, so that its turns are a loop's
+        if isinstance(x, Items):
+            self.unrolled(s, x.items, env)
+            return
+        v = self.sequence(x, s, env)
+        self.loop(
+            s, env, (ZERO, 1, self.shape(v)[0], lambda i, e: self.bind(s.target, self.item(v, i, True), e))
+        )
+
+    def goes_over(self, e: ast.expr, env: Env) -> Any:
+        """The function of Python's or Numba's that gives what a loop goes over."""
+        called = e.func if isinstance(e, ast.Call) else None
+        named = isinstance(called, ast.Name) or getattr(called, "attr", "") == "prange"
+        known = self.value(called, env) if named and called is not None else None
+        return known.value if isinstance(known, Object) else None
+
+    def rows(self, e: ast.expr, s: ast.For, env: Env) -> tuple[Expr, Callable[[Expr], Value]]:
+        """How many values there are of what a loop goes over, and each by its place: zip, enumerate and range inside of each other."""
+        of = self.goes_over(e, env)
+        if of is range and isinstance(e, ast.Call):
+            start, step, count = map(self.read_once, self.range_of(e.args, env))
+            return count, lambda i: self.whole("add", start, self.whole("mul", i, step))
+        if of is enumerate and isinstance(e, ast.Call):
+            given = [*e.args[1:], *[k.value for k in e.keywords]]
+            first = self.value(given[0], env) if given else ZERO
+            assert isinstance(first, Expr)
+            count, item = self.rows(e.args[0], s, env)
+            return count, lambda i: Items([self.whole("add", first, i), item(i)])
+        if of is zip and isinstance(e, ast.Call):
+            parts = [self.rows(a, s, env) for a in e.args]
+            count = functools.reduce(self.shorter, [n for n, _ in parts])
+            return count, lambda i: Items([item(i) for _, item in parts])
+        v = self.sequence(self.value(e, env), s, env)
+        return self.shape(v)[0], lambda i: self.item(v, i, True)
+
+    def counted_loop(self, s: ast.For, env: Env, start: Expr, step: Expr, count: Expr) -> None:
+        if isinstance(step, Const):
+            self.loop(s, env, (start, step.value, count, lambda i, e: self.bind(s.target, i, e)))
+            return
+        start, by = self.read_once(start), self.read_once(step)
+
+        def bind(i: Expr, e: Env) -> None:
+            self.bind(s.target, self.whole("add", start, self.whole("mul", i, by)), e)
+
+        self.loop(s, env, (ZERO, 1, count, bind))
+
+    def shorter(self, a: Expr, b: Expr) -> Expr:
+        if self.root(a) == self.root(b):
+            return a
+        return self.let("n", Apply("min", (a, b)))
+
+    def sequence(self, x: Value, s: ast.For, env: Env) -> View:
+        """What a loop goes over; where the body binds its name anew, as it was before."""
+        if isinstance(x, Elementwise):
+            return self.stored(x)
+        if not isinstance(x, View):
+            self.refuse("a loop over something else than a range, an array or a tuple")
+        anew = any(x.base in self.all_bases(env[n]) for n in exits.bound(s.body) if n in env)
+        if not anew:
+            return x
+        kept = self.copy_of(x, x.base)
+        held = env.get(f"{SEQUENCE}{id(s)}", Items([]))
+        env[f"{SEQUENCE}{id(s)}"] = Items([*held.items, kept])  # the loop reads it as long as it goes on
+        return kept
+
+    def unrolled(self, s: ast.For, items: Sequence[Value], env: Env) -> None:
+        if exits.flag_of(s):
+            self.refuse("break or return in a loop over a tuple", "index an array")
+        for x in items:
+            self.bind(s.target, x, env)
+            self.statements(s.body, env)
+
+    def range_of(self, args: Sequence[ast.expr], env: Env) -> tuple[Expr, Expr, Expr]:
+        given = [self.settled(self.integer(a, env)) for a in args]
+        start, stop = (ZERO, given[0]) if len(given) == 1 else (given[0], given[1])
+        step = given[2] if len(given) == 3 else ONE
+        if step == ZERO:
+            self.refuse("a range whose step is 0")
+        return start, step, turns(self, start, stop, step)
+
+    def item(self, v: View, i: Expr, loaded: bool = False) -> Value:
+        """v[i], i being in range; a name for a number where it is to be bound."""
+        axis, rest = v.order[0], v.order[1:]
+        span = v.axes[axis]
+        assert isinstance(span, Span)
+        at = self.whole("add", span.low, self.whole("mul", i, const(span.step)))
+        axes = (*v.axes[:axis], At(at), *v.axes[axis + 1 :])
+        if rest:
+            return View(v.base, axes, rest)
+        at_all = Load(v.base, tuple(a.index for a in axes if isinstance(a, At)))
+        return self.let("x", at_all) if loaded else at_all
+
+    # ------------------------------------------------ turns
+
+    def loop(
+        self, s: Any, env: Env, counted: tuple[Expr, int, Expr, Callable[[Expr, Env], None]] | None
+    ) -> None:
+        loop = Loop([], [])
+        targets: list[str] = []
+        if counted is not None:
+            start, loop.step, count, bind = counted
+            loop.start = start if is_leaf(start) or isinstance(start, Extent) else self.let("low", start)
+            loop.count = self.counted(count)
+            targets = exits.assigned([ast.Assign([s.target], ast.Constant(0))])
+            turn = Turn(s.body)
+        else:
+            turn = Turn([ast.Expr(s.test), *s.body])
+        self.own(s.body, env)
+        flag = exits.flag_of(s)
+        own = {*targets, flag}
+        later = set().union(*(exits.read_first(rest)[0] for rest in self.following))
+        at_head = exits.read_first(turn)[0] - set(targets)
+        needed = later | at_head
+        set_inside = [n for n in exits.assigned(s.body) if n not in own]
+        carried = [n for n in set_inside if isinstance(env.get(n), Expr | Items)]
+        carried += [n for n in set_inside if n not in env and (n in needed or exits.is_own(n))]
+        carried += [n for n in targets if n in later]
+        kinds: dict[str, Any] = {n: self.kinds_of(env[n]) if n in env else None for n in carried}
+        hopeful = True  # that carried integers that are not negative stay so
+        program = self.program
+        state, owned, made = program.state(), set(self.owned), len(self.first)
+        twins = self.twins
+        for _ in range(_RISES):
+            self.twins = twins
+            around, self.block = self.block, []
+            inner: Env = {**env, OUTER: set(env)}
+            heads: dict[str, Any] = {}
+            for n in carried:
+                if kinds[n] is not None:
+                    heads[n] = self.head(n, kinds[n], env.get(n), hopeful)
+                    inner[n] = heads[n]
+            if flag:
+                inner[flag] = const(False)
+            self.following.append(turn)
+            if counted is None:
+                test = self.truth(self.scalar(s.test, inner))
+                loop.head, self.block = self.block, []
+                loop.test = test
+            else:
+                hint = s.target.id if isinstance(s.target, ast.Name) else "i"
+                loop.var = self.fresh(hint)
+                program.kinds[loop.var] = "int"
+                self.bounded(loop)
+                bind(Name(loop.var), inner)
+            self.turning += 1
+            self.statements(s.body, inner)
+            self.turning -= 1
+            self.following.pop()
+            loop.body, self.block = self.block, around
+            again = not self.twins <= twins
+            twins = twins | self.twins
+            for n in list(carried):
+                x = inner.get(n)
+                now = self.kinds_of(x) if isinstance(x, Expr | Items) else None
+                if now is None and x is not None:
+                    carried.remove(n)
+                    again = again or kinds[n] is not None
+                    if n in needed and n not in env:
+                        self.refuse(
+                            f"the array {n} is bound first in a loop and read when its turn is over",
+                            "bind it before the loop as well",
+                        )
+                    if n in needed:
+                        self.refuse(f"{n} is a number before or an array in the loop", "use two names")
+                elif now is None:
+                    carried.remove(n)
+                elif kinds[n] is None:
+                    kinds[n], again = now, True
+                else:
+                    rise = self.risen(n, kinds[n], now)
+                    again, kinds[n] = again or rise != kinds[n], rise
+            if not again and hopeful and not self.still_natural(carried, heads, inner):
+                hopeful, again = False, True
+            if not again:
+                break
+            program.restore(state)
+            self.owned = set(owned)
+            del self.first[made:]
+        else:
+            self.refuse("the kinds of this loop's names do not settle")
+        self.twins = twins
+        self.check_views(env, inner, set_inside, needed)
+        for n in carried:
+            first = env.get(n)
+            if first is None:
+                first = self.zero_like(inner[n])
+            self.carry(loop, heads[n], first, inner[n], kinds[n])
+            env[n] = heads[n]
+        for n in set_inside:
+            if n not in env and is_array(inner.get(n)) and n in later:
+                env[n] = inner[n]
+        if flag and inner[flag] != const(False):
+            loop.stopped = inner[flag]
+        if counted is None or loop.stopped is not None:
+            loop.trips = self.fresh("trips")
+            program.kinds[loop.trips] = "int"
+            program.natural.add(loop.trips)
+        self.block.append(loop)
+
+    def own(self, body: Sequence[ast.stmt], env: Env) -> None:
+        """Arrays whose names the body binds to others of their kind: each gets one that no other name knows, to be written to."""
+        for name in exits.bound(body):
+            v = env.get(name)
+            if not isinstance(v, View) or (v.base in self.owned and v.whole()):
+                continue
+            others = {b for n, x in env.items() if n not in (name, OUTER) for b in self.all_bases(x)}
+            known = v.base in others or v.base in self.foreign or self.array(v.base).extents is None
+            if not known and v.whole():
+                self.owned.add(v.base)
+                continue
+            env[name] = made = self.copy_of(v, name)
+            self.owned.add(made.base)
+
+    def bounded(self, loop: Loop) -> None:
+        """Keep what is known of the counter while the loop runs."""
+        p = self.program
+        steps = self.whole("mul", self.whole("sub", self.running(loop.count), ONE), const(abs(loop.step)))
+        if loop.step > 0:
+            p.least[loop.var] = loop.start
+            p.most[loop.var] = self.whole("add", loop.start, steps)
+        else:
+            p.least[loop.var] = self.whole("sub", loop.start, steps)
+            p.most[loop.var] = loop.start
+        if self.natural(p.least[loop.var]):
+            p.natural.add(loop.var)
+
+    def running(self, count: Expr) -> Expr:
+        """What max(gap, 0) is where there is a turn."""
+        value = self.program.defined.get(count.name) if isinstance(count, Name) else None
+        if isinstance(value, Apply) and value.op == "max" and value.args[1] == ZERO:
+            return value.args[0]
+        return count
+
+    def kinds_of(self, x: Any) -> Any:
+        if isinstance(x, Items):
+            return tuple(self.kind(i) if isinstance(i, Expr) else None for i in x.items)
+        return self.kind(x) if isinstance(x, Expr) else None
+
+    def risen(self, name: str, old: Any, new: Any) -> Any:
+        if isinstance(old, tuple) != isinstance(new, tuple) or (
+            isinstance(old, tuple) and len(old) != len(new)
+        ):
+            self.refuse(f"{name} is of one kind before and of another in the loop", "use two names")
+        if isinstance(old, tuple):
+            return tuple(None if a is None or b is None else ops.join(a, b) for a, b in zip(old, new))
+        return ops.join(old, new)
+
+    def head(self, name: str, kind: Any, first: Any, hopeful: bool) -> Any:
+        """A carried name as a turn finds it."""
+        if isinstance(kind, tuple):
+            firsts = first.items if isinstance(first, Items) else [None] * len(kind)
+            return Items(
+                [f if k is None else self.head(name, k, f, hopeful) for k, f in zip(kind, firsts)],
+                first.fields if isinstance(first, Items) else (),
+            )
+        own = self.fresh(name)
+        self.program.kinds[own] = kind
+        if hopeful and kind == "int" and (first is None or self.natural(first)):
+            self.program.natural.add(own)
+        return Name(own)
+
+    def still_natural(self, carried: Sequence[str], heads: Env, inner: Env) -> bool:
+        def holds(head: Any, last: Any) -> bool:
+            if isinstance(head, Items):
+                return all(holds(h, x) for h, x in zip(head.items, last.items))
+            if not isinstance(head, Name) or head.name not in self.program.natural:
+                return True
+            return self.natural(last)
+
+        return all(holds(heads[n], inner[n]) for n in carried)
+
+    def carry(self, loop: Loop, head: Any, first: Any, last: Any, kind: Any) -> None:
+        if isinstance(head, Items):
+            for h, f, x, k in zip(head.items, first.items, last.items, kind):
+                if k is not None:
+                    self.carry(loop, h, f, x, k)
+                elif f is not x and f != x:
+                    self.refuse("an array in a tuple is bound anew in a loop", "copy into it")
+            return
+        if kind == "float" and isinstance(first, Const):
+            first = const(float(first.value))
+        if not is_leaf(last):
+            around, self.block = self.block, loop.body
+            last = self.let(head.name, last)
+            self.block = around
+        loop.carried.append((head.name, first, last))
+
+    def check_views(self, env: Env, inner: Env, set_inside: Sequence[str], needed: set[str]) -> None:
+        """A name of an array that a turn leaves other than it found it would be another array in the next."""
+        for n in set_inside:
+            before, after = env.get(n), inner.get(n)
+            if n not in needed or before is None or isinstance(before, Expr | Items):
+                continue
+            if not (before is after or (isinstance(before, View) and before == after)):
+                self.refuse(f"the array {n} is bound anew in a loop or branch", f"copy into it: {n}[:] = ...")
+
+    def zero_like(self, x: Value) -> Value | None:
+        if isinstance(x, Expr):
+            return _zero(self.kind(x))
+        if isinstance(x, Items) and all(isinstance(i, Expr) for i in x.items):
+            return Items([_zero(self.kind(i)) for i in x.items], x.fields)
+        return None
+
+
+def _zero(kind: str) -> Const:
+    return const({"float": 0.0, "int": 0, "bool": False}[kind])
+
+
+__all__ = ["Loops"]

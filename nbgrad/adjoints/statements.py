@@ -1,0 +1,427 @@
+"""Statements but loops: names are bound, arrays written, and what two branches leave is merged."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nbgrad.adjoints import calls, exits, ops
+from nbgrad.adjoints.arrangements import flat_index, product_of
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.expressions import BINARY
+from nbgrad.adjoints.ir import (
+    ZERO,
+    Apply,
+    Array,
+    Block,
+    Branch,
+    Const,
+    Expr,
+    Grow,
+    Load,
+    Make,
+    Name,
+    Raise,
+    Store,
+    View,
+    blocks,
+    const,
+    is_leaf,
+    kind_of,
+    loads,
+    statements,
+    whole,
+)
+from nbgrad.adjoints.loops import Loops
+from nbgrad.adjoints.room import INSTEAD, OUTER, Env, Inside
+
+
+class Statements(Loops):
+    def statements(self, body: Sequence[ast.stmt], env: Env) -> None:
+        for k, s in enumerate(body):
+            self.node, self.names = s, env
+            method: Any = getattr(self, "on_" + type(s).__name__, None)
+            if method is None:
+                self.refuse(*INSTEAD.get(type(s), (f"{type(s).__name__.lower()} is not taken", "")))
+            self.following.append(body[k + 1 :])
+            method(s, env)
+            self.following.pop()
+
+    def on_Pass(self, s: ast.Pass, env: Env) -> None:
+        pass
+
+    def on_Expr(self, s: ast.Expr, env: Env) -> None:
+        if not isinstance(s.value, ast.Constant):
+            self.value(s.value, env)
+
+    def on_Assert(self, s: ast.Assert, env: Env) -> None:
+        test = self.truth(self.scalar(s.test, env))
+        message = s.msg.value if isinstance(s.msg, ast.Constant) else ""
+        if not (isinstance(test, Const) and test.value):
+            failed = self.let("c", Apply("not", (test,)))
+            self.block.append(Branch(failed, [Raise(f"AssertionError({message!r})")], [], []))
+
+    def on_Raise(self, s: ast.Raise, env: Env) -> None:
+        called = s.exc
+        args = called.args if isinstance(called, ast.Call) else []
+        made = called.func if isinstance(called, ast.Call) else called
+        known = isinstance(made, ast.Name) and isinstance(vars(builtins).get(made.id), type)
+        if not known or not all(isinstance(a, ast.Constant) for a in args):
+            self.refuse("this exception", "raise one of Python's own, with constants")
+        self.block.append(Raise(ast.unparse(called)))  # type: ignore[arg-type]
+
+    def on_FunctionDef(self, s: ast.FunctionDef, env: Env) -> None:
+        if s.decorator_list:
+            self.refuse("a function inside with a decorator", "write it beside")
+        a = s.args
+        if a.vararg or a.kwarg:
+            self.refuse(f"{s.name} takes *args or **kwargs", "name its parameters")
+        before = [inspect.Parameter.empty] * (len(a.posonlyargs) + len(a.args) - len(a.defaults))
+        of: list[Any] = [inspect.Parameter.POSITIONAL_ONLY] * len(a.posonlyargs)
+        of += [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(a.args)
+        given = [
+            *before,
+            *(
+                self.let(None, x) if isinstance(x, Apply | Load) else x
+                for x in self.operands(a.defaults, env)
+            ),
+        ]
+        found = [
+            inspect.Parameter(p.arg, k, default=x) for p, k, x in zip((*a.posonlyargs, *a.args), of, given)
+        ]
+        for p, d in zip(a.kwonlyargs, a.kw_defaults):
+            default: Any = inspect.Parameter.empty if d is None else self.now(self.value(d, env))
+            found.append(inspect.Parameter(p.arg, inspect.Parameter.KEYWORD_ONLY, default=default))
+        env[s.name] = Object(Inside(s, self.scope, self.file, self.frame, inspect.Signature(found)))
+
+    def on_AnnAssign(self, s: ast.AnnAssign, env: Env) -> None:
+        if s.value is not None:
+            self.bind(s.target, self.value(s.value, env, getattr(s.target, "id", None)), env)
+
+    def on_Assign(self, s: ast.Assign, env: Env) -> None:
+        target = s.targets[0]
+        x = self.value(s.value, env, target.id if isinstance(target, ast.Name) else None)
+        if len(s.targets) == 1 and self.replaced(target, x, env):
+            return
+        if isinstance(x, Items) and isinstance(target, ast.Tuple | ast.List):  # a, b = b, a: loads first
+            read = [self.let(None, i) if isinstance(i, Expr) and loads(i) else i for i in x.items]
+            stays = all(isinstance(t, ast.Name) for t in target.elts)
+            x = Items([i if stays or not isinstance(i, View) else self.stored(i) for i in read])
+        for t in s.targets:
+            self.bind(t, x, env)
+
+    def replaced(self, target: ast.expr, x: Value, env: Env) -> bool:
+        """What is bound to the name of an array that no other name shows is written to it."""
+        if isinstance(target, ast.Name):
+            old = self.own_array(target.id, env) if is_array(x) and x != env.get(target.id) else None
+            if old is None:
+                return False
+            assert isinstance(x, View | Elementwise)
+            self.replace(target.id, old, x)
+            if isinstance(x, View):
+                self.shared(old.base, x.base)
+            return True
+        if not isinstance(target, ast.Tuple) or not isinstance(x, Items) or len(x.items) != len(target.elts):
+            return False
+        names_of = [t.id if isinstance(t, ast.Name) else "" for t in target.elts]
+        anew = [n if is_array(i) and i != env.get(n) else "" for n, i in zip(names_of, x.items)]
+        olds = [self.own_array(n, env) if n else None for n in anew]
+        if not any(olds):
+            return False
+        bases = {old.base for old in olds if old is not None}
+        held = [
+            self.stored(i) if is_array(i) and (old is not None or self.all_bases(i) & bases) else self.now(i)
+            for i, old in zip(x.items, olds)
+        ]
+        for i, h in zip(x.items, held):
+            if isinstance(i, View) and isinstance(h, View) and h != i:
+                self.shared(h.base, i.base)
+        for t, name, old, h in zip(target.elts, names_of, olds, held):
+            if old is None:
+                self.bind(t, h, env)
+                continue
+            assert isinstance(h, View)
+            self.replace(name, old, h)
+            self.shared(old.base, h.base)
+        return True
+
+    def replace(self, name: str, old: View, x: View | Elementwise) -> None:
+        a, b = self.shape(old), self.shape(x)
+        of = self.dtype(old)
+        same = of in ("float64", "int64") or all(self.array(base).dtype == of for base in self.bases(x))
+        if len(a) != len(b) or kind_of(of) != kind_of(self.dtype(x)) or not same:
+            self.refuse(
+                f"{name} is an array of one kind before and of another in a loop or branch", "use two names"
+            )
+        for n, m in zip(a, b):
+            self.same(n, m)
+        self.parted(old.base)
+        self.assign(old, x)
+
+    def bind(self, t: ast.expr, x: Value, env: Env) -> None:
+        if isinstance(t, ast.Name):
+            env[t.id] = self.bound(t.id, x, env)
+        elif isinstance(t, ast.Tuple | ast.List):
+            items = self.unpacked(x, len(t.elts))
+            for target, item in zip(t.elts, items):
+                self.bind(target, item, env)
+        elif isinstance(t, ast.Subscript):
+            self.write(t, x, env)
+        elif isinstance(t, ast.Attribute):
+            self.refuse("an attribute is set", "return the value")
+        else:
+            self.refuse("this target")
+
+    def bound(self, name: str, x: Value, env: Env) -> Value:
+        if isinstance(x, Elementwise):
+            x = self.stored(x, name)
+        if isinstance(x, Expr) and not is_leaf(x):
+            x = self.let(name, x)
+        if isinstance(x, Items):
+            x = Items([self.bound(name, i, {}) if not is_leaf(i) else i for i in x.items], x.fields)
+        old = env.get(name)
+        if isinstance(x, View) and isinstance(old, View) and x != old and name in env.get(OUTER, ()):
+            self.refuse(
+                f"the array {name} is bound anew in a loop or branch", f"copy into it: {name}[:] = ..."
+            )
+        return x
+
+    def unpacked(self, x: Value, n: int) -> list[Any]:
+        if isinstance(x, Elementwise):
+            x = self.stored(x)
+        if isinstance(x, View):
+            length = self.root(self.shape(x)[0])
+            if isinstance(length, Const) and length.value != n:
+                self.refuse(f"{length} values are unpacked into {n} names")
+            if not isinstance(length, Const):
+                self.require(Apply("eq", (length, const(n))), f"an array of {n} is needed to unpack")
+            items = [self.item(x, const(k)) for k in range(n)]
+            return [self.let(None, i) if isinstance(i, Load) else i for i in items]
+        if not isinstance(x, Items) or len(x.items) != n:
+            self.refuse(f"this cannot be unpacked into {n} names")
+        return x.items
+
+    def write(self, t: ast.Subscript, x: Value, env: Env) -> None:
+        v = self.indexed(self.value(t.value, env), t, env)
+        if isinstance(v, Elementwise):
+            self.scatter(v, x)
+        elif isinstance(v, Load):
+            if not isinstance(x, Expr):
+                self.refuse("an array is written where one number stands")
+            self.store(v, x)
+        elif isinstance(v, View):
+            self.assign(v, x)
+        else:
+            self.refuse("what is written to is no array")
+
+    def scatter(self, v: Elementwise, x: Value) -> None:
+        """a[indices] = x"""
+        if not isinstance(x, Expr) and (v.bases & self.bases(x)):
+            assert isinstance(x, View | Elementwise)
+            x = self.stored(x)
+        if not isinstance(x, Expr):
+            self.fits(v.shape, self.shape(x))
+        e = self.read_once(x)
+
+        def put(i: list[Expr]) -> None:
+            at = v.element(i)
+            assert isinstance(at, Load)
+            self.store(at, self.element(e, i))
+
+        self.nest(v.shape, put)
+
+    def on_AugAssign(self, s: ast.AugAssign, env: Env) -> None:
+        target = s.target
+        if isinstance(s.op, ast.MatMult):
+            self.refuse("@= is not taken", "write a[:] = a @ b")
+        if isinstance(target, ast.Name) and not isinstance(env.get(target.id), View):
+            read = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+            self.bind(target, self.arithmetic(s.op, [read, s.value], env, target.id), env)
+            return
+        op = BINARY[type(s.op)]
+        before: Value | None = None
+        if isinstance(target, ast.Name):
+            v: Value = env[target.id]
+        elif isinstance(target, ast.Subscript):
+            v = self.indexed(self.value(target.value, env), target, env)
+        else:
+            self.refuse("an attribute is set", "return the value")
+        if isinstance(v, View):
+            self.no_list(v, s)
+        if isinstance(v, Elementwise):  # of equal indices the last counts
+            changed = self.arithmetic_of(op, v, self.value(s.value, env))
+            assert isinstance(changed, Elementwise)
+            self.scatter(v, self.stored(changed))
+            return
+        if self.has_call(s.value, env) and isinstance(v, Load):
+            before = self.let(None, v)  # as it is before the call writes to it
+        x = self.value(s.value, env)
+        if isinstance(v, Load):
+            if not isinstance(x, Expr):
+                self.refuse("an array is added to one number")
+            if before is not None:
+                assert isinstance(before, Expr)
+                self.store(v, self.binary(op, before, x))
+            else:
+                self.change(v, op, x)
+            return
+        assert isinstance(v, View)
+        if isinstance(x, Items | Object):
+            self.refuse("something that is neither a number nor an array is added to an array")
+        if is_array(x) and v.base in self.bases(x):
+            assert isinstance(x, View | Elementwise)
+            x = self.stored(x)
+        if is_array(x):
+            self.fits(self.shape(v), self.shape(x))
+        view, e = v, self.read_once(x)
+        self.nest(self.shape(v), lambda i: self.change(self.load(view, i), op, self.element(e, i)))
+
+    def arithmetic_of(self, op: str, x: Value, y: Value) -> Value:
+        return self.elementwise([x, y], lambda p, q: self.binary(op, p, q))
+
+    def change(self, at: Load, op: str, e: Expr) -> None:
+        if op == "add":
+            self.add(at, e)
+        elif op == "sub":
+            self.add(at, ops.negated(e))
+        else:
+            self.store(at, self.binary(op, at, e))
+
+    def on_If(self, s: ast.If, env: Env) -> None:
+        test = self.truth(self.scalar(s.test, env))
+        if isinstance(test, Const):
+            self.statements(s.body if test.value else s.orelse, env)
+            return
+        if not isinstance(test, Name):
+            test = self.let("c", test)
+        self.own([*s.body, *s.orelse], env)
+        around, twins = self.block, self.twins
+        sides: list[tuple[Block, Env]] = []
+        left_as: set[frozenset[str]] = set()
+        for body in (s.body, s.orelse):
+            inner = {**env, OUTER: set(env)}
+            self.block, self.twins = [], twins
+            self.statements(body, inner)
+            sides.append((self.block, inner))
+            left_as |= self.twins
+        self.block, self.twins = around, left_as
+        (then, left), (other, right) = sides
+        branch = Branch(test, then, other, [])
+        for name in [*left, *(n for n in right if n not in left)]:
+            if name != OUTER:
+                self.after_branch(name, left.get(name), right.get(name), env, branch)
+        self.end_branch(branch)
+
+    def end_branch(self, branch: Branch) -> None:
+        self.block.append(branch)
+        for made, room in self.either:
+            self.spread(made, room)
+        self.either = []
+
+    def after_branch(self, name: str, a: Any, b: Any, env: Env, branch: Branch) -> None:
+        if a is b or (type(a) is type(b) and isinstance(a, Expr | View) and a == b):
+            env[name] = a
+        elif a is not None and b is not None:
+            env[name] = self.merged(name, a, b, branch)
+        elif exits.is_own(name) or self.read_later(name):
+            x = a if a is not None else b
+            zero = self.zero_like(x)
+            if isinstance(x, View) and self.turning and self.made_in(x.base, branch):
+                sides = (x, None) if b is None else (None, x)
+                env[name] = self.one_or_other(name, sides[0], sides[1], branch)
+            elif zero is None:  # an array: where it is not set, it is not read
+                env[name] = x
+            else:
+                first, second = (x, zero) if b is None else (zero, x)
+                env[name] = self.merged(name, first, second, branch)
+
+    def merged(self, name: str, a: Any, b: Any, branch: Branch, names_it: bool = True) -> Value:
+        if isinstance(a, Expr) and isinstance(b, Expr):
+            own = self.fresh(name)
+            self.program.kinds[own] = ops.join(self.kind(a), self.kind(b))
+            if self.program.kinds[own] == "int" and self.natural(a) and self.natural(b):
+                self.program.natural.add(own)
+            branch.merged.append((own, a, b))
+            return Name(own)
+        if isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items):
+            pairs = zip(a.items, b.items)
+            return Items(
+                [
+                    x if x is y or (is_leaf(x) and x == y) else self.merged(name, x, y, branch)
+                    for x, y in pairs
+                ],
+                a.fields,
+            )
+        if type(a) is type(b) and (a is b or a == b):
+            return a
+        if not names_it or exits.is_own(name) or self.read_later(name):
+            what = "what is returned" if exits.is_own(name) else name
+            if isinstance(a, View) and isinstance(b, View) and self.alike(a, b):
+                return self.one_or_other(name, a, b, branch)
+            if isinstance(a, Object) or isinstance(b, Object):
+                self.refuse(f"{what} is set in one branch and not, or to another kind, in the other")
+            self.refuse(
+                f"{what} is of one kind or another, as a branch decides",
+                "give both the same dimensions and dtype",
+            )
+        return a
+
+    def one_or_other(self, name: str, a: View | None, b: View | None, branch: Branch) -> View:
+        """An array made behind the branch, from what each side leaves in room that grows; a side without one does not read it."""
+        of = a or b
+        assert of is not None
+        room = calls.new_room(self, name, self.dtype(of))
+        for side, block in ((a, branch.then), (b, branch.other)):
+            if side is None:
+                continue
+            around, self.block = self.block, block
+            self.lay_out(room, side)
+            self.block = around
+        none: list[Expr] = [ZERO] * len(of.order)
+        of_sides = [none if side is None else self.shape(side) for side in (a, b)]
+        lengths = self.lengths_of(zip(*of_sides), branch)
+        base = self.fresh(name)
+        self.program.arrays[base] = Array(len(lengths), self.dtype(of), tuple(lengths))
+        self.parted(base)
+        for side in (a, b):
+            if side is not None:
+                self.shared(base, side.base)
+        made = whole(base, len(lengths))
+        self.either.append((made, room))
+        return made
+
+    def lengths_of(self, pairs: Iterable[tuple[Expr, Expr]], branch: Branch) -> list[Expr]:
+        found = [self.merged("n", n, m, branch) for n, m in pairs]
+        return [n for n in found if isinstance(n, Expr)]
+
+    def lay_out(self, room: View, v: View) -> None:
+        shape = [self.counted(self.settled(n)) for n in self.shape(v)]
+        self.block.append(Grow(room.base, self.counted(product_of(self, shape))))
+        self.nest(
+            shape, lambda i: self.store(self.load(room, [flat_index(self, i, shape)]), self.element(v, i))
+        )
+
+    def spread(self, made: View, room: View) -> None:
+        shape = self.shape(made)
+        self.block.append(Make(made.base, tuple(shape), False))
+        self.nest(
+            shape,
+            lambda i: self.block.append(
+                Store(made.base, tuple(i), self.load(room, [flat_index(self, i, shape)]))
+            ),
+        )
+
+    def made_in(self, base: str, branch: Branch) -> bool:
+        return any(
+            isinstance(s, Make) and s.base == base for side in blocks(branch) for s in statements(side)
+        )
+
+    def alike(self, a: View, b: View) -> bool:
+        lists = {a.base, b.base} & self.lists
+        return len(a.order) == len(b.order) and self.dtype(a) == self.dtype(b) and not lists
+
+
+__all__ = ["Statements"]

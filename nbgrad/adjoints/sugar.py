@@ -1,0 +1,315 @@
+"""What Python says shortly, at length: comprehensions, lists that grow, functions inside of functions, `else` of loops.
+
+Promises `exits` statements without these. A list that grows is an array, `LIST`, of which a counter of its own says how much is used; a
+function inside is a statement, and who names it says which names it reads, so that loops know what they hand on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+LIST, PUSH, HELD = (
+    "@list",
+    "@push",
+    "@held",
+)  # what lowering knows under these names: room, storing at a place, what there is
+_CHANGES = {"append", "pop", "extend", "clear"}
+
+
+class Reading(ast.Name):
+    """The name of a function inside, with the names that it reads where it is called."""
+
+    _fields = ("id", "ctx", "also")
+    _field_types: ClassVar[dict[str, Any]] = {  # asked for from Python 3.13 on
+        **getattr(ast.Name, "_field_types", {}),
+        "also": list[ast.expr],
+    }
+
+
+def plainly(tree: ast.FunctionDef) -> list[ast.stmt]:
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
+        a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)
+    }
+    return _Plain(names, _lists(tree)).block(tree.body)
+
+
+def _own(body: Sequence[ast.stmt]) -> list[ast.AST]:
+    """All that stands in statements, but what stands in functions inside."""
+    found: list[ast.AST] = []
+    left: list[ast.AST] = list(body)
+    while left:
+        n = left.pop()
+        found.append(n)
+        if not isinstance(n, ast.FunctionDef | ast.Lambda):
+            left += ast.iter_child_nodes(n)
+    return found
+
+
+def _lists(tree: ast.FunctionDef) -> set[str]:
+    """Names of lists that grow, or are made by a loop."""
+    found = set()
+    for n in _own(tree.body):
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _CHANGES:
+            if isinstance(n.func.value, ast.Name):
+                found.add(n.func.value.id)
+        elif isinstance(n, ast.Assign) and isinstance(n.value, ast.ListComp):
+            found |= {t.id for t in n.targets if isinstance(t, ast.Name)}
+    of_lists = set()
+    for n in _own(tree.body):
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.List | ast.ListComp):
+            of_lists |= {t.id for t in n.targets if isinstance(t, ast.Name)}
+    return found & of_lists
+
+
+def _load(name: str) -> ast.expr:
+    return ast.Name(name, ast.Load())
+
+
+def _set(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _call(name: str, *args: ast.expr) -> ast.expr:
+    return ast.Call(_load(name), list(args), [])
+
+
+def _plus(name: str, by: int) -> ast.expr:
+    return ast.BinOp(_load(name), ast.Add() if by > 0 else ast.Sub(), ast.Constant(abs(by)))
+
+
+class _Plain(ast.NodeTransformer):
+    def __init__(self, taken: set[str], lists: set[str]) -> None:
+        self.taken, self.lists = taken, lists
+        self.inside: dict[str, list[ast.expr]] = {}
+        self.before: list[ast.stmt] | None = (
+            None  # statements that come before the one that we are in; None where none may
+        )
+
+    def fresh(self, hint: str) -> str:
+        name, k = hint, 0
+        while name in self.taken:
+            k += 1
+            name = f"{hint}_{k}"
+        self.taken.add(name)
+        return name
+
+    def counter(self, name: str) -> str:
+        return f"{name}_length"
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        done: list[ast.stmt] = []
+        for s in body:
+            outer, self.before = self.before, []
+            self.statement = getattr(s, "iter", None) or getattr(s, "test", None) or s
+            new = self.visit(s)
+            listed = new if isinstance(new, list) else [new]
+            for n in (*self.before, *listed):
+                done.append(ast.fix_missing_locations(ast.copy_location(n, s)))
+            self.before = outer
+        return done
+
+    # ------------------------------------------------ statements with blocks
+
+    def visit_If(self, s: ast.If) -> Any:
+        test = self.visit(s.test)
+        return ast.If(test, self.block(s.body), self.block(s.orelse))
+
+    def visit_For(self, s: ast.For) -> Any:
+        return self.with_else(s, ast.For(s.target, self.visit(s.iter), self.block(s.body), [], None))
+
+    def visit_While(self, s: ast.While) -> Any:
+        outer, self.before = self.before, None
+        test = self.visit(s.test)
+        self.before = outer
+        return self.with_else(s, ast.While(test, self.block(s.body), []))
+
+    def with_else(self, s: ast.For | ast.While, new: ast.For | ast.While) -> Any:
+        if not s.orelse:
+            return new
+        flag = self.fresh("ended")
+        broken = _Broken(flag)
+        new.body = [b for part in new.body for b in broken.each(part)]
+        return [_set(flag, ast.Constant(True)), new, ast.If(_load(flag), self.block(s.orelse), [])]
+
+    def visit_FunctionDef(self, s: ast.FunctionDef) -> Any:
+        body = plainly(s)
+        a = s.args
+        own = {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+        own |= {
+            n.id
+            for b in body
+            for n in ast.walk(b)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        read = {n.id for b in body for n in ast.walk(b) if isinstance(n, ast.Name)} - own
+        self.inside[s.name] = [_load(n) for n in sorted(read)]
+        for n in read:
+            self.inside[s.name] += self.inside.get(n, [])
+        return ast.FunctionDef(s.name, a, body, s.decorator_list, s.returns)
+
+    def visit_Assign(self, s: ast.Assign) -> Any:
+        target = s.targets[0]
+        if len(s.targets) == 1 and isinstance(target, ast.Name):
+            if isinstance(s.value, ast.Lambda):
+                return self.function(target.id, s.value)
+            if target.id in self.lists:
+                return self.made(target.id, s.value)
+        return self.generic_visit(s)
+
+    def function(self, name: str, f: ast.Lambda) -> Any:
+        body: list[ast.stmt] = [ast.Return(f.body)]
+        made = ast.FunctionDef(name, f.args, body, [], None)
+        return self.visit_FunctionDef(ast.fix_missing_locations(ast.copy_location(made, f)))
+
+    def visit_Expr(self, s: ast.Expr) -> Any:
+        f = s.value.func if isinstance(s.value, ast.Call) else None
+        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id in self.lists:
+            assert isinstance(s.value, ast.Call)
+            name, given = f.value.id, s.value.args
+            if f.attr == "append" and len(given) == 1:
+                return self.pushed(name, self.visit(given[0]))
+            if f.attr == "extend" and len(given) == 1:
+                v = self.fresh("v")
+                push = self.pushed(name, _load(v))
+                return [ast.For(ast.Name(v, ast.Store()), self.visit(given[0]), push, [], None)]
+            if f.attr == "clear":
+                return _set(self.counter(name), ast.Constant(0))
+            if f.attr == "pop" and not given:
+                return self.shorter(name)
+        return self.generic_visit(s)
+
+    # ------------------------------------------------ lists
+
+    def made(self, name: str, value: ast.expr) -> list[ast.stmt]:
+        first = [_set(name, _call(LIST)), _set(self.counter(name), ast.Constant(0))]
+        if isinstance(value, ast.List):
+            held = [self.fresh("v") for _ in value.elts]  # what is read may be the list itself
+            before = [_set(h, self.visit(e)) for h, e in zip(held, value.elts)]
+            return before + first + [p for h in held for p in self.pushed(name, _load(h))]
+        if isinstance(value, ast.ListComp):
+            return first + self.comprehended(name, value)
+        return [_set(name, self.visit(value))]
+
+    def shorter(self, name: str) -> list[ast.stmt]:
+        n = self.counter(name)
+        none = ast.Raise(_call("IndexError", ast.Constant("pop from empty list")))
+        return [
+            ast.If(ast.Compare(_load(n), [ast.Lt()], [ast.Constant(1)]), [none], []),
+            _set(n, _plus(n, -1)),
+        ]
+
+    def pushed(self, name: str, value: ast.expr) -> list[ast.stmt]:
+        n = self.counter(name)
+        return [ast.Expr(_call(PUSH, ast.Name(name, ast.Load()), _load(n), value)), _set(n, _plus(n, 1))]
+
+    def comprehended(self, name: str, c: ast.ListComp | ast.GeneratorExp) -> list[ast.stmt]:
+        new = {
+            n.id: self.fresh(n.id)
+            for g in c.generators
+            for n in ast.walk(g.target)
+            if isinstance(n, ast.Name)
+        }  # what a comprehension binds is its own
+        rename = _Rename(new)
+        outer, self.before = self.before, []
+        value = self.visit(rename.visit(c.elt))
+        body = [*self.before, *self.pushed(name, value)]
+        self.before = outer
+        for k, g in reversed(list(enumerate(c.generators))):
+            for test in reversed(g.ifs):
+                body = [ast.If(self.visit(rename.visit(test)), body, [])]
+            over = g.iter if k == 0 else rename.visit(g.iter)  # the first is read where nothing is bound yet
+            body = [ast.For(rename.visit(g.target), self.visit(over), body, [], None)]
+        return body
+
+    def visit_ListComp(self, e: ast.ListComp | ast.GeneratorExp) -> Any:
+        if self.before is None:
+            return e
+        name = self.fresh("items")
+        made = [_set(name, _call(LIST)), _set(self.counter(name), ast.Constant(0))]
+        made += self.comprehended(name, e)
+        self.before += [ast.fix_missing_locations(ast.copy_location(m, e)) for m in made]
+        return _call(HELD, _load(name), _load(self.counter(name)))
+
+    def visit_GeneratorExp(self, e: ast.GeneratorExp) -> Any:
+        return self.visit_ListComp(e)
+
+    def visit_Lambda(self, e: ast.Lambda) -> Any:
+        if self.before is None:
+            return e
+        name = self.fresh("inner")
+        self.before.append(self.function(name, e))
+        return self.visit(_load(name))
+
+    def visit_Name(self, e: ast.Name) -> Any:
+        if isinstance(e.ctx, ast.Load) and e.id in self.lists:
+            return ast.copy_location(_call(HELD, e, _load(self.counter(e.id))), e)
+        if isinstance(e.ctx, ast.Load) and e.id in self.inside:
+            named = Reading(e.id, e.ctx)
+            named.also = self.inside[e.id]  # type: ignore[attr-defined]
+            return ast.copy_location(named, e)
+        return e
+
+    def visit_Call(self, e: ast.Call) -> Any:
+        f = e.func
+        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id in self.lists:
+            if f.attr == "pop" and not e.args and self.before is not None:
+                name, taken = f.value.id, self.fresh("taken")
+                n = self.counter(name)
+                read = ast.Subscript(_call(HELD, _load(name), _plus(n, 1)), _load(n), ast.Load())
+                pops = [id(c.func.value) for c in ast.walk(self.statement) if _pops(c)]  # type: ignore[attr-defined]
+                others = [
+                    m for m in ast.walk(self.statement) if isinstance(m, ast.Name) and id(m) not in pops
+                ]
+                if any(m.id == name for m in others):
+                    return e  # which of them is first?
+                self.before += [*self.shorter(name), _set(taken, read)]
+                return _load(taken)
+            return e  # refused by its name
+        return self.generic_visit(e)
+
+    def visit_IfExp(self, e: Any) -> Any:
+        """What may not be reached: nothing of it goes before."""
+        outer, self.before = self.before, None
+        e = self.generic_visit(e)
+        self.before = outer
+        return e
+
+    def visit_BoolOp(self, e: Any) -> Any:
+        return self.visit_IfExp(e)
+
+
+def _pops(e: Any) -> bool:
+    return isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute) and e.func.attr == "pop"
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, new: dict[str, str]) -> None:
+        self.new = new
+
+    def visit_Name(self, e: ast.Name) -> Any:
+        return ast.copy_location(ast.Name(self.new.get(e.id, e.id), e.ctx), e)
+
+
+class _Broken(ast.NodeTransformer):
+    """A name is set before each `break` of the loop itself."""
+
+    def __init__(self, flag: str) -> None:
+        self.flag = flag
+
+    def each(self, s: ast.stmt) -> list[ast.stmt]:
+        new = self.visit(s)
+        return new if isinstance(new, list) else [new]
+
+    def visit_Break(self, s: ast.Break) -> Any:
+        return [ast.fix_missing_locations(ast.copy_location(_set(self.flag, ast.Constant(False)), s)), s]
+
+    def visit_For(self, s: Any) -> Any:
+        return s
+
+    def visit_While(self, s: Any) -> Any:
+        return s
+
+    def visit_FunctionDef(self, s: Any) -> Any:
+        return s

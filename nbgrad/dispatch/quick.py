@@ -1,0 +1,118 @@
+"""Functions of which a call that leaves no record is found again by how its tensors lie and by what else it is given.
+
+Promises the functions that it stands before that what is not plain (transforms, a call that is recorded, a program that is being made, a
+mode that takes operators over, autocast, arguments that are neither tensors nor numbers, words and the like) is left to them, and what is
+not known too: one place refuses and says why. The first call of its kind is theirs, the second makes what runs those to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from nbgrad.base.switches import compiling
+from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
+from nbgrad.core.arguments import before_guard
+from nbgrad.core.casting import casting
+from nbgrad.core.overrides import armed
+from nbgrad.core.tensor import Tensor, requires
+from nbgrad.memory import backend
+from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.storage import Spec
+from nbgrad.tape.modes import state
+
+Quick = Callable[..., Any]  # of the call's tensors; None where by their values the long way is due
+_PLAIN = frozenset((int, bool, float, str, type(None), dtype, tuple))
+
+
+def _long(*_: Tensor) -> None:
+    """What stands for a kind of call of which nothing quick is known."""
+
+
+def quickly(
+    plan: Callable[..., Quick | None], records: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A function with a short way in front. `plan` is given what the function would be, with Specs for tensors, all of which the CPU holds,
+    and gives what runs such a call, if anything quick does. If the function `records`, a call of a tensor that wants a gradient is left to
+    it."""
+
+    def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
+        known: Table[Any, Any] = Table("dispatch.quick.known", PLANS, DEFAULT_DTYPE)
+        find = known.get
+
+        def short(*args: Any, **more: Any) -> Any:
+            given = (*args, *more.values()) if more else args
+            try:
+                key = (*[x._spec if isinstance(x, Tensor) else x for x in given], *map(type, given), *more)
+                if tuple in key:
+                    key += (*[(*map(type, x),) for x in given if x.__class__ is tuple],)
+                found = find(key)
+            except TypeError:  # of a list
+                return slow(*args, **more)
+            if state.active or compiling.thread is not None or armed.below is not None or casting.on:
+                return slow(*args, **more)
+            if found:
+                run, count = found
+                tensors = given[:count] if count >= 0 else [x for x in given if isinstance(x, Tensor)]
+                if records:
+                    for t in tensors:
+                        if t._rg and state.grad and (t._rg == 1 or requires(t)):
+                            return slow(*args, **more)
+                result = run(*tensors)
+                return slow(*args, **more) if result is None else result
+            result = slow(*args, **more)
+            if found is not None:
+                known.keep(key, _planned(plan, slow, args, more))
+            elif _plain(given):
+                known.keep(key, ())
+            return result
+
+        return short
+
+    return partial(before_guard, shortened)
+
+
+def _plain(given: tuple[Any, ...]) -> bool:
+    """Whether arguments that are equal, and of the same types, are the same: 0.0 is not -0.0; and NaN is found by no key."""
+    return all(
+        [
+            (type(x._spec) is Spec and x._spec.backend is backend.cpu)
+            if isinstance(x, Tensor)
+            else type(x) in _PLAIN and not (type(x) is float and not (x < 0 or x > 0))
+            for x in given
+        ]
+    ) and all([{*map(type, x)} == {int} for x in given if type(x) is tuple])
+
+
+def _takes_tensors(annotation: str) -> bool:
+    """Of what may be a tensor or not, the plan looks itself."""
+    return "Tensor" in annotation or annotation == "Any"
+
+
+def _planned(
+    plan: Callable[..., Quick | None],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    more: dict[str, Any],
+) -> tuple[Quick, int]:
+    """What runs such a call, and of how many arguments in front, or (-1) of those that are tensors."""
+    of = signature(function)
+    try:
+        bound = of.bind(
+            *[x._spec if isinstance(x, Tensor) else x for x in args],
+            **{name: x._spec if isinstance(x, Tensor) else x for name, x in more.items()},
+        )
+    except TypeError:  # by another name of PyTorch's
+        return _long, 0
+    bound.apply_defaults()
+    placed = [name for name, x in bound.arguments.items() if type(x) is Spec]
+    given = (*args, *more.values())
+    tensors = [isinstance(x, Tensor) for x in given]
+    if [bound.arguments[name] for name in placed] != [x._spec for x in given if isinstance(x, Tensor)]:
+        return _long, 0  # by name, in another order
+    if not all([_takes_tensors(str(of.parameters[name].annotation)) for name in placed]):
+        return _long, 0  # a number's dress
+    count = sum(tensors)
+    return plan(*bound.args, **bound.kwargs) or _long, count if all(tensors[:count]) else -1

@@ -1,0 +1,165 @@
+"""Elements that are compared with each other: whether those of two tensors are the same, which of a line are distinct, how often each
+integer stands. As source; all lie without gaps, and what is found of all of them is told in `found`."""
+
+from __future__ import annotations
+
+from nbgrad.base.tables import cached
+from nbgrad.kernels.templates import SCALARS, halves, widened
+
+_SAME = '''"""Whether two lines hold the same, block by block."""
+{imports}
+
+def @NAME@(start, stop, x, y, found):
+    differs = 0
+    for begin in range(start, stop, 4096):
+        for k in range(begin, min(begin + 4096, stop)):
+            differs |= {differs}
+        if differs:
+            break
+    found[0] = differs == 0
+'''
+
+_DISTINCT = '''"""The first of equal neighbours, which of them each element is, and how many of each there are."""
+{imports}
+
+def @NAME@(start, stop, x, order, o, group, counts, found, placed, grouped, counted):
+    n, begin = 0, start
+    for k in range(start, stop):
+        if (k == start) | ({differs}):
+            if counted & (n > 0):
+                counts[n - 1] = k - begin
+            o[n] = x[k]
+            n += 1
+            begin = k
+        if grouped:
+            group[order[k] if placed else k] = n - 1
+    if counted:
+        counts[n - 1] = stop - begin
+    found[0] = n
+'''
+
+_MOST = '''"""The greatest integer, which is below 0 if any is."""
+import numpy as np
+
+
+def @NAME@(start, stop, x, found):
+    most = np.uint64(0)
+    for k in range(start, stop):
+        most = max(most, np.uint64(np.int64(x[k])))
+    found[0] = np.int64(most)
+'''
+
+_COUNTED = '''"""How often each integer stands; those that are no place are left out, as another thread may write meanwhile."""
+import numpy as np
+
+
+def @NAME@(start, stop, x, o, size):
+    for k in range(start, stop):
+        at = np.int64(x[k])
+        if (at >= 0) & (at < size):
+            o[at] += 1
+'''
+
+
+@cached(16)
+def same(code: str) -> tuple[str, tuple[str, ...]]:
+    differs = f"({widened('x[k]', code)} != {widened('y[k]', code)})"
+    source = _SAME.format(imports=halves((code,)), differs=differs)
+    return source, ("i8", "i8", f"*{code}", f"*{code}", "*i8")
+
+
+@cached(16)
+def distinct(code: str) -> tuple[str, tuple[str, ...]]:
+    differs = f"{widened('x[k]', code)} != {widened('x[k - 1]', code)}"
+    source = _DISTINCT.format(imports=halves((code,)), differs=differs)
+    lines = f"*{code}", "*i8", f"*{code}", "*i8", "*i8", "*i8"
+    return source, ("i8", "i8", *lines, "i8", "i8", "i8")
+
+
+def most(code: str) -> tuple[str, tuple[str, ...]]:
+    return _MOST, ("i8", "i8", f"*{code}", "*i8")
+
+
+def counted(code: str) -> tuple[str, tuple[str, ...]]:
+    return _COUNTED, ("i8", "i8", f"*{code}", "*i8", "i8")
+
+
+_AMONG = '''"""Whether each element equals one of those of a line of `size`, or (invert) none."""
+{imports}
+
+def @NAME@(start, stop, x, among, o, size, invert):
+    for k in range(start, stop):
+        found = invert
+        for j in range(size):
+            if {equal}:
+                found = 1 - invert
+                break
+        o[k] = found
+'''
+
+
+@cached(16)
+def among(code: str) -> tuple[str, tuple[str, ...]]:
+    equal = f"{widened('x[k]', code)} == {widened('among[j]', code)}"
+    return _AMONG.format(imports=halves((code,)), equal=equal), (
+        "i8",
+        "i8",
+        f"*{code}",
+        f"*{code}",
+        "*u1",
+        "i8",
+        "i8",
+    )
+
+
+_ONE_HOT = '''"""1 at the place of each class in rows that are 0 at first; and whether any is none."""
+
+
+def @NAME@(start, stop, x, o, found, classes):
+    bad = 0
+    for k in range(start, stop):
+        at = x[k]
+        if (at >= 0) & (at < classes):
+            o[k * classes + at] = 1
+        else:
+            bad = 1
+    found[0] = bad
+'''
+
+
+def one_hot() -> tuple[str, tuple[str, ...]]:
+    return _ONE_HOT, ("i8", "i8", "*i8", "*i8", "*i8", "i8")
+
+
+_HISTOGRAM = '''"""How many elements lie in each of equal parts of a range, or of all of them; and whether that is none."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, x, o, found, bins, given, low, high):
+    if not given:
+        low = high = np.float64(x[start])
+        for k in range(start, stop):
+            v = np.float64(x[k])
+            if (v < low) | (v != v):
+                low = v
+            if (v > high) | (v != v):
+                high = v
+    if low == high:
+        low, high = low - 1, high + 1
+    fine = (low > -np.inf) & (high < np.inf)
+    if fine:
+        first, last = F(low), F(high)
+        span, parts = F(np.float64(last) - np.float64(first)), F(bins)
+        for k in range(start, stop):
+            if (x[k] >= first) & (x[k] <= last):
+                at = np.int64((x[k] - first) * parts / span)
+                o[min(max(at, 0), bins - 1)] += 1
+    found[0] = not fine
+'''
+
+
+@cached(2)
+def histogram(code: str) -> tuple[str, tuple[str, ...]]:
+    source = _HISTOGRAM.format(scalar=SCALARS[code])
+    return source, ("i8", "i8", f"*{code}", f"*{code}", "*i8", "i8", "i8", "f8", "f8")

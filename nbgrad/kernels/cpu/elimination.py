@@ -1,0 +1,122 @@
+"""Systems of equations by elimination, as source: each matrix of a batch by itself, row by row.
+
+Promises `ops/linear/lapack.py`: an element is worked on in the same order whatever the batch and the threads. No product is fused with a
+sum, so that what a step leaves is what NumPy's lines `a[i] -= factor * a[k]` would leave.
+"""
+
+from __future__ import annotations
+
+from nbgrad.base.tables import cached
+from nbgrad.kernels.templates import SCALARS
+
+_LU = '''"""L below the diagonal and U from it on, the row that each step exchanges with, from 1, and the first pivot that is 0."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, a, pivots, infos):
+    rows = meta[0]
+    columns = meta[1]
+    steps = min(rows, columns)
+    for item in range(start, stop):
+        begin = item * rows * columns
+        info = 0
+        for k in range(steps):
+            best = k
+            top = abs(a[begin + k * columns + k])
+            if top == top:  # no comparison finds a NaN, but the first is where the search begins
+                for i in range(k + 1, rows):
+                    size = abs(a[begin + i * columns + k])
+                    if size > top:
+                        top = size
+                        best = i
+            pivots[item * steps + k] = best + 1
+            here = begin + k * columns
+            if best != k:
+                there = begin + best * columns
+                for j in range(columns):
+                    v = a[here + j]
+                    a[here + j] = a[there + j]
+                    a[there + j] = v
+            divisor = a[here + k]
+            if divisor == 0:
+                divisor = F(1)
+                if info == 0:
+                    info = k + 1
+            for i in range(k + 1, rows):
+                q = begin + i * columns
+                factor = a[q + k] / divisor
+                a[q + k] = factor
+                for j in range(k + 1, columns):
+                    a[q + j] = a[q + j] - factor * a[here + j]
+        infos[item] = info
+'''
+
+
+@cached(2)
+def lu(code: str) -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes; `meta` holds the rows and columns of a matrix."""
+    return _LU.format(scalar=SCALARS[code]), ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8")
+
+
+_TRIANGLE = '''"""The solutions x, which hold the right sides at first, of systems whose matrices are triangles."""
+
+
+def @NAME@(start, stop, meta, x, a):
+    n = meta[0]
+    columns = meta[1]
+    upper = meta[2]
+    unit = meta[3]
+    for item in range(start, stop):
+        for step in range(n):
+            k = n - 1 - step if upper else step
+            first, last = (k + 1, n) if upper else (0, k)
+            line = (item * n + k) * n
+            q = (item * n + k) * columns
+            for m in range(first, last):
+                factor = a[line + m]
+                p = (item * n + m) * columns
+                for j in range(columns):
+                    x[q + j] = x[q + j] - factor * x[p + j]
+            if unit == 0:
+                divisor = a[line + k]
+                for j in range(columns):
+                    x[q + j] = x[q + j] / divisor
+'''
+
+
+def triangle() -> tuple[str, tuple[str, ...]]:
+    """Of float64. `meta` holds the rows of a matrix, the columns of x, whether the upper triangle is read, and whether what stands on
+    the diagonal is not, being 1. The other triangle is not read."""
+    return _TRIANGLE, ("i8", "i8", "*i8", "*f8", "*f8")
+
+
+_PARTS = '''"""The permutation p, which is 0 at first, the lower triangle l and the upper one u, of what elimination leaves in one."""
+
+
+def @NAME@(start, stop, meta, a, pivots, order, p, l, u):
+    rows = meta[0]
+    columns = meta[1]
+    k = min(rows, columns)
+    for item in range(start, stop):
+        for i in range(rows):
+            order[i] = i
+        for i in range(k):
+            other = min(max(pivots[item * k + i] - 1, 0), rows - 1)
+            v = order[i]
+            order[i] = order[other]
+            order[other] = v
+        for i in range(rows):
+            p[(item * rows + order[i]) * rows + i] = 1
+            line = (item * rows + i) * columns
+            for j in range(k):
+                l[(item * rows + i) * k + j] = a[line + j] if j < i else 1 if j == i else 0
+            if i < k:
+                for j in range(columns):
+                    u[(item * k + i) * columns + j] = a[line + j] if j >= i else 0
+'''
+
+
+def parts(code: str) -> tuple[str, tuple[str, ...]]:
+    """`meta` holds the rows and columns of a matrix; `order` has room for its rows."""
+    return _PARTS, ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8", f"*{code}", f"*{code}", f"*{code}")

@@ -1,0 +1,367 @@
+"""Factors of small matrices by the shortest way: LAPACK as NumPy calls it, between memory that is read where it lies and results that lie
+by columns.
+
+Promises the functions of linear algebra what `quickly` asks of a plan: matrices of one layout, whose batch has few elements. What is not
+finite, or has no factor, is left to the long way, which tells one matrix from another and refuses in PyTorch's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite, prod
+from typing import Any
+
+import numpy as np
+from numpy.linalg import _umath_linalg as _lapack
+
+from nbgrad.core.tensor import Tensor, empty, wrap
+from nbgrad.dispatch.quick import Quick
+from nbgrad.dispatch.return_types import maker
+from nbgrad.kernels.cpu import elimination
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import dtypes
+from nbgrad.memory.backend import cpu
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.linear.lapack import _SMALL, quiet
+from nbgrad.ops.linear.matmul import matmul
+
+_Array = np.ndarray[Any, Any]
+_Read = Callable[[Tensor], _Array]
+_Make = Callable[[_Array], Tensor]
+_bytes, _wide = np.dtype(np.uint8), np.dtype(np.float64)
+_MOST = 4096  # elements of a batch
+
+
+def _small(*specs: Spec | None) -> bool:
+    """Whether these are matrices that one thread of LAPACK takes, of dtypes that it takes."""
+    return all(
+        [
+            sp is not None
+            and sp.dtype in (dtypes.float32, dtypes.float64)
+            and sp.ndim >= 2
+            and 0 < sp.numel <= _MOST
+            and max(tuple(sp.shape)[-2:]) < _SMALL
+            for sp in specs
+        ]
+    )
+
+
+def _sizes(sp: Spec) -> tuple[int, int]:
+    *_, rows, columns = tuple(sp.shape)
+    return rows, columns
+
+
+def _square(sp: Spec) -> bool:
+    rows, columns = _sizes(sp)
+    return rows == columns
+
+
+def _reading(sp: Spec, turned: bool = False) -> _Read:
+    """What shows the matrices in a tensor that lies so, or these `turned`, as an array."""
+    shape, strides = tuple(sp.shape), tuple([s * sp.itemsize for s in sp.strides])
+    if turned:
+        shape, strides = ((*n[:-2], n[-1], n[-2]) for n in (shape, strides))
+    kind, array = sp.dtype.np, np.ndarray
+    return lambda t: array(shape, kind, t._buf, 0, strides)
+
+
+def _lines(sp: Spec, shape: tuple[int, ...], dtype: dtypes.dtype | None = None) -> _Make:
+    """What makes a tensor of an array of this shape."""
+    made = sp.like(shape, dtype=dtype)
+    kind, keep = made.dtype.np, np.ascontiguousarray
+    return lambda x: wrap(keep(x, kind).reshape(-1).view(_bytes), made)
+
+
+def _columns(sp: Spec, rows: int, columns: int, turned: bool = False) -> _Make:
+    """The same of matrices, which lie by columns; or of matrices that are `turned` already."""
+    batch = tuple(sp.shape)[:-2]
+    lying = sp.like((*batch, columns, rows)).strides
+    made = sp.like((*batch, rows, columns), (*lying[:-2], lying[-1], lying[-2]))
+    kind, keep = made.dtype.np, np.ascontiguousarray
+    if turned:
+        return lambda x: wrap(keep(x, kind).reshape(-1).view(_bytes), made)
+    return lambda x: wrap(keep(x.swapaxes(-1, -2), kind).reshape(-1).view(_bytes), made)
+
+
+def _finite(x: _Array) -> bool:
+    """Whether all is, and not so large that it need be looked at in another way."""
+    return isfinite(np.vdot(x, x))
+
+
+# ---------------------------------------------------------------- Cholesky's
+
+
+def _factor(A: Spec, upper: Any) -> Quick | None:
+    if not _small(A) or not _square(A):
+        return None
+    read, make, call = _reading(A, upper), _columns(A, *_sizes(A), upper), _lapack.cholesky_lo
+
+    def factor(t: Tensor) -> Tensor | None:
+        with quiet():
+            low = call(read(t), signature="d->d")
+        return make(low) if _finite(low) else None
+
+    return factor
+
+
+def cholesky(A: Spec, *, upper: Any, out: Any) -> Quick | None:
+    return None if out is not None else _factor(A, upper)
+
+
+def cholesky_ex(A: Spec, *, upper: Any, check_errors: Any, out: Any) -> Quick | None:
+    factor = None if out is not None else _factor(A, upper)
+    if factor is None:
+        return None
+    named, info = maker("linalg_cholesky_ex"), A.like(tuple(A.shape)[:-2], dtype=dtypes.int32)
+
+    def found(t: Tensor) -> Any:
+        low = factor(t)
+        return None if low is None else named((low, wrap(cpu.zeros(info.nbytes), info)))
+
+    return found
+
+
+# ---------------------------------------------------------------- QR
+
+
+def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
+    if out is not None or not _small(A) or mode not in ("reduced", "complete"):
+        return None
+    *_, m, n = tuple(A.shape)
+    k = m if mode == "complete" else min(m, n)
+    read, of_q, of_r = _reading(A), _columns(A, m, k), _columns(A, k, n)
+    named, begun = maker("linalg_qr"), _lapack.qr_r_raw
+    ended = _lapack.qr_complete if k > min(m, n) else _lapack.qr_reduced
+    above, none = np.tri(k, n, -1, dtype=bool), np.zeros(1)
+
+    def found(t: Tensor) -> Any:
+        a = np.array(read(t), _wide)
+        tau = begun(a)
+        q = ended(a, tau)
+        return named((of_q(q), of_r(np.where(above, none, a[..., :k, :])))) if _finite(a) else None
+
+    return found
+
+
+# ---------------------------------------------------------------- eigenvalues, singular values
+
+
+def eigh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
+    if out is not None or not _small(A) or not _square(A) or UPLO not in ("L", "U"):
+        return None
+    read, of_values = _reading(A), _lines(A, tuple(A.shape)[:-1])
+    of_vectors, named = _columns(A, *_sizes(A)), maker("linalg_eigh")
+    call = _lapack.eigh_up if UPLO == "U" else _lapack.eigh_lo
+
+    def found(t: Tensor) -> Any:
+        a = read(t)
+        if not _finite(a):
+            return None
+        with quiet():
+            values, vectors = call(a, signature="d->dd")
+        return named((of_values(values), of_vectors(vectors))) if _finite(values) else None
+
+    return found
+
+
+def _values(found: Quick | None, at: int) -> Quick | None:
+    """Those alone, of a decomposition: what LAPACK finds without vectors may differ in the last digits, and calls are to agree."""
+
+    def values(t: Tensor) -> Tensor | None:
+        parts = None if found is None else found(t)
+        return None if parts is None else parts[at]
+
+    return None if found is None else values
+
+
+def eigvalsh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
+    return _values(eigh(A, UPLO, out=out), 0)
+
+
+def svdvals(A: Spec, *, driver: Any, out: Any) -> Quick | None:
+    return _values(svd(A, False, driver=driver, out=out), 1)
+
+
+def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
+    if out is not None or driver is not None or not _small(A):
+        return None
+    *_, m, n = tuple(A.shape)
+    k = min(m, n)
+    read, of_s, named = _reading(A), _lines(A, (*tuple(A.shape)[:-2], k)), maker("linalg_svd")
+    of_u, of_v = _columns(A, m, m if full_matrices else k), _columns(A, n if full_matrices else k, n)
+    call = _lapack.svd_f if full_matrices else _lapack.svd_s
+
+    def found(t: Tensor) -> Any:
+        a = read(t)
+        if not _finite(a):
+            return None
+        with quiet():
+            u, s, v = call(a, signature="d->ddd")
+        return named((of_u(u), of_s(s), of_v(v))) if _finite(s) else None
+
+    return found
+
+
+# ---------------------------------------------------------------- elimination
+
+
+def _triangles(A: Spec, B: Spec, upper: bool, unit: bool) -> Callable[[_Array, _Array], None] | None:
+    """What writes the solutions of triangular systems over right sides; both are of float64, and lie in order."""
+    if not _small(A, B) or not _square(A):
+        return None
+    if tuple(A.shape)[:-2] != tuple(B.shape)[:-2] or A.shape[-1] != B.shape[-2] or A.dtype is not B.dtype:
+        return None
+    address = cpu.kernel("triangle_f8", *elimination.triangle()).address
+    count, launch = prod(tuple(A.shape)[:-2]), cpu.launch(3, "", 1, B.numel < FEW)
+    meta = cpu.constants([*tuple(B.shape)[-2:], upper, unit])
+
+    def solved(x: _Array, a: _Array) -> None:
+        launch(address, count, meta, x.reshape(-1).view(_bytes), a.reshape(-1).view(_bytes))
+
+    return solved
+
+
+def solve_triangular(
+    A: Spec, B: Spec, *, upper: Any, left: Any, unitriangular: Any, out: Any
+) -> Quick | None:
+    solved = None if out is not None or not left else _triangles(A, B, bool(upper), bool(unitriangular))
+    if solved is None:
+        return None
+    of_a, of_b, make = _reading(A), _reading(B), _columns(B, *_sizes(B))
+
+    def found(A: Tensor, B: Tensor) -> Tensor:
+        x = np.array(of_b(B), _wide, order="C")
+        solved(x, np.asarray(of_a(A), _wide, order="C"))
+        return make(x)
+
+    return found
+
+
+def cholesky_solve(B: Spec, L: Spec, upper: Any, *, out: Any) -> Quick | None:
+    first = None if out is not None else _triangles(L, B, False, False)
+    second = _triangles(L, B, True, False)
+    if first is None or second is None:
+        return None
+    of_low, of_turned = _reading(L, bool(upper)), _reading(L, not upper)
+    of_b, make, kind = _reading(B), _columns(B, *_sizes(B)), B.dtype.np
+
+    def found(B: Tensor, L: Tensor) -> Tensor:
+        x = np.array(of_b(B), _wide, order="C")
+        first(x, np.asarray(of_low(L), _wide, order="C"))
+        x = np.asarray(x.astype(kind, copy=False), _wide)  # as what stands between the two
+        second(x, np.asarray(of_turned(L), _wide, order="C"))
+        return make(x)
+
+    return found
+
+
+def _eliminating(A: Spec) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
+    """L and U in one, the rows that were exchanged, and the first pivot that is 0, of each matrix."""
+    *batch, m, n = tuple(A.shape)
+    address = cpu.kernel(f"lu_{A.dtype.code}", *elimination.lu(A.dtype.code)).address
+    count, launch, meta = prod(batch), cpu.launch(4, "", 1, A.numel < FEW), cpu.constants([m, n])
+    read, exchanged, batch_ = _reading(A), (*batch, min(m, n)), tuple(batch)
+
+    def eliminated(t: Tensor) -> tuple[_Array, _Array, _Array]:
+        a, pivots, infos = (
+            np.array(read(t), order="C"),
+            np.empty(exchanged, np.int64),
+            np.empty(batch_, np.int64),
+        )
+        launch(address, count, meta, *[x.reshape(-1).view(_bytes) for x in (a, pivots, infos)])
+        return a, pivots, infos
+
+    return eliminated
+
+
+def lu_factor(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
+    if out is not None or not pivot or not _small(A):
+        return None
+    *batch, m, n = tuple(A.shape)
+    run, make, named = _eliminating(A), _columns(A, m, n), maker("linalg_lu_factor")
+    of_pivots = _lines(A, (*batch, min(m, n)), dtypes.int32)
+
+    def found(t: Tensor) -> Any:
+        a, pivots, infos = run(t)
+        return None if infos.any() else named((make(a), of_pivots(pivots)))
+
+    return found
+
+
+def lu(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
+    if out is not None or not pivot or not _small(A):
+        return None
+    *batch, m, n = tuple(A.shape)
+    k, count, code = min(m, n), prod(batch), A.dtype.code
+    run, named = _eliminating(A), maker("linalg_lu")
+    parts = [A.like((*batch, *sizes)) for sizes in ((m, m), (m, k), (k, n))]
+    address = cpu.kernel(f"lu_parts_{code}", *elimination.parts(code)).address
+    launch, meta, room = cpu.launch(7, "", 1, A.numel < FEW), cpu.constants([m, n]), 8 * m
+
+    def found(t: Tensor) -> Any:
+        a, pivots, _ = run(t)
+        p, low, up = wrap(cpu.zeros(parts[0].nbytes), parts[0]), empty(parts[1]), empty(parts[2])
+        matrices, rows = (x.reshape(-1).view(_bytes) for x in (a, pivots))
+        launch(address, count, meta, matrices, rows, np.empty(room, _bytes), p._buf, low._buf, up._buf)
+        return named((p, low, up))
+
+    return found
+
+
+# ---------------------------------------------------------------- the pseudoinverse, least squares
+
+
+def _inverting(A: Spec) -> Callable[[Tensor], _Array | None]:
+    """The pseudoinverses of matrices of full rank, by their singular values; None if one is of less."""
+    least, read, call = dtypes.finfo(A.dtype).eps * max(_sizes(A)), _reading(A), _lapack.svd_s
+    kind = A.dtype.np
+
+    def inverse(t: Tensor) -> _Array | None:
+        a = read(t)
+        if not _finite(a):
+            return None
+        with quiet():
+            u, s, v = [x.astype(kind, copy=False) for x in call(a, signature="d->ddd")]
+        if not _finite(s) or not (s[..., -1] > s[..., 0] * least).all():
+            return None
+        scaled = v.swapaxes(-1, -2) * (1 / s)[..., None, :]
+        return np.matmul(scaled, u.swapaxes(-1, -2))
+
+    return inverse
+
+
+def pinv(A: Spec, rcond: Any, *, atol: Any, rtol: Any, hermitian: Any, out: Any) -> Quick | None:
+    if not (out is rcond is atol is rtol is None) or hermitian or not _small(A):
+        return None
+    m, n = _sizes(A)
+    inverse, make = _inverting(A), _lines(A, (*tuple(A.shape)[:-2], n, m))
+
+    def found(t: Tensor) -> Tensor | None:
+        x = inverse(t)
+        return None if x is None else make(x)
+
+    return found
+
+
+def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | None:
+    if not (out is rcond is driver is None) or not _small(A) or B.dtype is not A.dtype or not B.numel:
+        return None
+    *batch, m, n = tuple(A.shape)
+    vector = B.ndim == A.ndim - 1
+    if tuple(B.shape)[: len(batch) + 1] != (*batch, m) or B.ndim not in (A.ndim - 1, A.ndim):
+        return None
+    inverse, of_inverse = _inverting(A), _lines(A, (*batch, n, m))
+    column = B.like((*B.shape, 1), (*B.strides, 1)) if vector else B
+    made = B.like((*batch, n, *tuple(B.shape)[len(batch) + 1 :]))
+    rank, nothing, named = A.like(tuple(batch), dtype=dtypes.int64), A.like((0,)), maker("linalg_lstsq")
+    full = np.full(prod(batch), min(m, n)).view(_bytes)
+
+    def found(A: Tensor, B: Tensor) -> Any:
+        by = inverse(A)
+        if by is None:
+            return None
+        x = matmul(of_inverse(by), wrap(B._buf, column))
+        x._spec = made
+        return named((x, empty(nothing), wrap(full.copy(), rank), empty(nothing)))
+
+    return found

@@ -1,0 +1,1 @@
+"""PyTorch's pipes of data, of which few are here."""

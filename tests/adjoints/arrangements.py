@@ -1,0 +1,166 @@
+"""Functions as users write them, for what puts elements elsewhere and for names that are bound anew; `test_constructs.py` runs them."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+import math
+
+import numpy as np
+
+TABLEAU = np.array([[0.0, 0.0], [0.5, 0.0]])
+PLACES = np.array([2, 0])
+
+
+def forward_algorithm(x, m):
+    alpha = x[:3]
+    for _ in range(2):
+        new = np.empty(3)
+        for k in range(3):
+            s = alpha + m[:, k]
+            top = s.max()
+            new[k] = top + np.log(np.exp(s - top).sum())
+        alpha = new
+    return alpha[0] + 2.0 * alpha[1]
+
+
+def kept_and_bound_anew(x, n):
+    y = x
+    total = 0.0
+    for _ in range(n + 1):
+        before = y
+        y = np.cos(y) + 0.1 * before
+        total += np.sum((y - before) ** 2)
+    return total
+
+
+def bound_anew_then_written(x, n):
+    y = x
+    for _ in range(n):
+        y = y + 0.1 * np.tanh(y)
+        y[0] = 0.5 * y[1]
+    return np.sum(y**3)
+
+
+def _moved(q, v, dt):
+    return q + dt * v, v - dt * np.sin(q)
+
+
+def pair_bound_anew(x, dt):
+    q, v = x, x * 0.5
+    for _ in range(3):
+        q, v = _moved(q, v, dt)
+    return np.sum(q * v)
+
+
+def name_of_rows(m, n):
+    row = m[0]
+    s = 0.0
+    for i in range(1, n + 1):
+        row_after = m[i]
+        s += row[0] * row_after[1] + row[2] ** 2
+        row = row_after
+    return s
+
+
+def sequence_bound_anew(x):
+    s = 0.0
+    y = x.copy()
+    for i, v in enumerate(y):
+        s += v**2 * (i + 1)
+        y = y * 0.5
+    return s + y[0]
+
+
+def _shortened(g, a):
+    n = np.sqrt(np.sum(g * g))
+    if n < a:
+        return g
+    return g * (a / n)
+
+
+def one_of_two_arrays(x, a, n):
+    y = x.copy()
+    for _ in range(n):
+        y = y - 0.1 * _shortened(2.0 * y, a)
+    z = y if a > 10.0 else y[1:]
+    return np.sum(z * z)
+
+
+def tables_of_the_module(x, dt):
+    k = np.zeros(2)
+    for i in range(2):
+        y = x[0]
+        for j in range(i):
+            y += dt * TABLEAU[i, j] * k[j]
+        k[i] = math.sin(y)
+    return k[1] * x[PLACES[0]]
+
+
+def reshaped(x):
+    m = x.reshape(2, 2)
+    flat = (m.T * 2.0).ravel()
+    return np.sum(m @ m) + flat[1] * m[1, -1] + x.reshape((4, -1)).sum()
+
+
+def taken_by_masks(x, a):
+    m = (x > 0.0) & (x < a + 0.2)
+    z = np.zeros(4)
+    z[m] = x[m] ** 2
+    z[~m] += 2.0 * x[~m]
+    return np.sum(z**2) + x[np.where(x > 0.4)[0]].prod()
+
+
+def changed_at_indices(x, k):
+    y = x.copy()
+    y[k] += x[:3] * 2.0
+    y[k] *= x[0]
+    return np.sum(y**2)
+
+
+def changed_at_equal_indices(x):
+    y = x.copy()
+    y[np.array([1, 1])] += x[2:]
+    return np.sum(y**2)
+
+
+def in_order(x):
+    y = x.copy()
+    y.sort()
+    return y[0] * y[3] ** 2 + x[np.argsort(x)[1]] ** 3
+
+
+def shares_of_an_order(x):
+    return np.median(x) * np.percentile(x, 30)
+
+
+def steps_of_ranges(x, n):
+    s = 0.0
+    for i in range(0, 4, n):
+        s += x[i] ** 2
+    for i in range(3, -1, -n):
+        s += x[i] * i * s
+    for t in np.arange(0.0, 1.0, 0.4):
+        s += t * x[1]
+    return s
+
+
+def side_by_side(x, m):
+    v = np.column_stack((x[:3], x[1:]))
+    h = np.hstack((m, v))
+    return np.sum(h**3) + np.concatenate((m, v), axis=1)[2, 4] * np.vstack((x, x * x))[1, 2]
+
+
+def running(x):
+    return np.cumprod(x)[2] * np.cumsum(x > 0)[3] + np.linspace(x[0], 1.0, 1)[0] + np.diff(PLACES)[0] * x[1]
+
+
+def signed_log_of_determinant(m):
+    sign, log = np.linalg.slogdet(m)
+    return sign * log + np.sum(np.convolve(m[0], m[1]) ** 2) + np.logaddexp(m[0, 0], m[1, 1])
+
+
+def second_derivatives_of_gammas(x, a):
+    return math.lgamma(a + x[0] ** 2) * math.gamma(1.5 + x[1])
+
+
+def remainders(x, a):
+    return math.fmod(x[0], 0.3) * a + np.mod(x[3], a) ** 2

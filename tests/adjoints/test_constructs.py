@@ -1,0 +1,226 @@
+"""Programs as users write them: value, adjoint, tangent and the second order beside plain Python and differences of it."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbgrad import differentiable
+from nbgrad.adjoints import Refused
+from nbgrad.adjoints.analyse import POLICIES
+from nbgrad.adjoints.api import Made
+from tests.adjoints import arrangements, constructs
+
+PROGRAMS = {
+    n: f
+    for module in (constructs, arrangements)
+    for n, f in vars(module).items()
+    if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")
+}
+
+
+def arguments(f: Callable[..., Any]) -> list[Any]:
+    x = np.array([0.5, 0.31, 1.2, -0.4])
+    m = np.array([[2.0, 0.3, 0.1], [0.2, 1.5, -0.3], [0.4, 0.1, 1.7]])
+    k = np.array([2, 0]) if f.__name__ == "fancy_2d" else np.array([2, 0, 3])
+    state = constructs.State(x.copy(), x * 0.5, 1.5)
+    known = {"x": x, "m": m, "a": 0.7, "n": 2, "k": k, "dt": 0.1, "s": state}
+    return [copied(known[p]) for p in inspect.signature(f).parameters]
+
+
+def copied(a: Any) -> Any:
+    return type(a)(*map(copied, a)) if isinstance(a, tuple) else a.copy() if isinstance(a, np.ndarray) else a
+
+
+def moved(a: Any, along: Any, step: float) -> Any:
+    if isinstance(a, tuple):
+        return type(a)(*(moved(p, q, step) for p, q in zip(a, along)))
+    return copied(a) if along is None else a + step * along
+
+
+def direction(a: Any, draw: np.random.Generator) -> Any:
+    if isinstance(a, tuple):
+        return tuple(direction(p, draw) for p in a)
+    if isinstance(a, np.ndarray):
+        return draw.normal(size=a.shape) if a.dtype.kind == "f" else None
+    return draw.normal() if isinstance(a, float) else None
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
+    """Compiled with `--whole`."""
+    if not whole:
+        monkeypatch.setattr(Made, "compiled", property(lambda made: made.plain))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str) -> None:
+    f = PROGRAMS[name]
+    args = arguments(f)
+    along = [direction(a, np.random.default_rng(1)) for a in args]
+
+    def at(step: float) -> Any:
+        return f(*(moved(a, d, step) for a, d in zip(args, along)))
+
+    slope = (at(1e-6) - at(-1e-6)) / 2e-6
+    for policy in POLICIES:
+        of = differentiable(f, policy=policy)
+        parts = [d for d in of._flat(along) if d is not None]
+        value, grads = of.value_and_grad(*map(copied, args))
+        assert value == pytest.approx(at(0.0), rel=1e-12)
+        assert sum(np.sum(g * d) for g, d in zip(grads, parts)) == pytest.approx(slope, rel=1e-6, abs=1e-8)
+        value, by_tangent = of.jvp([copied(a) for a in args], along)
+        assert by_tangent == pytest.approx(slope, rel=1e-6, abs=1e-8)
+        if policy == "auto":
+            curved = of.hvp([copied(a) for a in args], along)
+            sides = [of.grad(*(moved(a, d, s) for a, d in zip(args, along))) for s in (1e-6, -1e-6)]
+            for c, p, q in zip(curved, *sides):
+                np.testing.assert_allclose(c, (p - q) / 2e-6, rtol=1e-5, atol=1e-6)
+
+
+def test_several_results() -> None:
+    def several(x, a):
+        return np.sum(x) * a, x * a, a * a
+
+    x = np.array([1.0, 2.0])
+    values, (by_x, by_a) = differentiable(several).vjp(x, 3.0, seeds=(1.0, np.array([1.0, 10.0]), 2.0))
+    assert values[0] == 9 and values[1].tolist() == [3, 6] and values[2] == 9
+    assert by_x.tolist() == [6, 33] and by_a == 3 + 21 + 12
+
+
+def test_written_arrays_are_outputs() -> None:
+    def sums(x, out):
+        for i in range(len(x)):
+            out[i] = x[i] ** 2 + (out[i - 1] if i > 0 else 0.0)
+
+    x, out = np.array([1.0, 2.0, 3.0]), np.zeros(3)
+    _, (by_x, of_out) = differentiable(sums).vjp(x, out, seeds=(np.array([1.0, 0.0, 1.0]),))
+    assert out.tolist() == [1, 5, 14]
+    assert by_x.tolist() == [4, 4, 6] and of_out.tolist() == [0, 0, 0]
+
+
+def test_what_an_older_name_sees_is_not_changed() -> None:
+    def aliased(x, n):
+        y = x.copy()
+        z = y
+        for _ in range(n):
+            y = y * 2.0
+        return np.sum(y) + np.sum(z)
+
+    def part(x, n):
+        y = x.copy()
+        s = 0.0
+        for _ in range(n):
+            z = y[1:]
+            y = y * 2.0
+            s += z[0]
+        return s
+
+    def before_it_is_bound_anew(x, n):
+        y = x.copy()
+        z = y
+        s = 0.0
+        for _ in range(n):
+            z[0] += 1.0
+            s += y[0]
+            y = y * 2.0
+        return s
+
+    x = np.array([1.0, 2.0])
+    assert differentiable(aliased)(x, 2) == aliased(x, 2)
+    assert differentiable(part)(x, 2) == part(x, 2)
+    with pytest.raises(Refused, match=r"what is written here may be the array y as well \(make one"):
+        differentiable(before_it_is_bound_anew)(x, 2)
+
+
+def test_lists_are_no_arrays() -> None:
+    def doubled(x):
+        found = [x[0]]
+        found.append(x[1])
+        return (found * 2)[0]
+
+    def longer(x):
+        found = [0.0] * len(x)
+        found += x
+        return found[0]
+
+    def popped(x):
+        found = [x[0]]
+        for _ in range(3):
+            found.pop()
+        return x[0]
+
+    for f in (doubled, longer):
+        with pytest.raises(Refused, match="arithmetic of a list"):
+            differentiable(f)(np.ones(2))
+    with pytest.raises(IndexError, match="pop from empty list"):
+        differentiable(popped)(np.ones(2))
+
+
+def test_lambdas() -> None:
+    def twice(f, x):
+        return f(x) + f(2.0 * x)
+
+    def times(c):
+        return lambda x: x * c
+
+    cube = lambda x: x**3  # noqa: E731
+    assert differentiable(cube).grad(2.0) == (12.0,)
+    assert differentiable(twice).grad(cube, 1.0) == (27.0,)
+    assert [differentiable(twice).grad(times(c), 1.0)[0] for c in (2.0, 3.0)] == [6.0, 9.0]
+    one, other = (lambda x: x), (lambda x: x * x)
+    with pytest.raises(Refused, match=r"a lambda beside another in one statement \(use def\)"):
+        differentiable(other)(one(1.0))
+
+
+def test_a_number_as_float32() -> None:
+    def product(x, a):
+        y = np.zeros_like(x)
+        for i in range(len(x)):
+            y[i] = np.float32(a) * x[i]
+        return y.sum()
+
+    by_x, by_a = differentiable(product).grad(np.ones(3, np.float32), 0.5)
+    assert by_x.dtype == np.float32 and by_x.tolist() == [0.5] * 3 and by_a == 3.0
+
+
+def test_writes_that_another_name_would_show_are_refused() -> None:
+    """Each where two names are one array, as what happened before decides."""
+
+    def gone_round(x, n):
+        q = np.cos(x)
+        y = x
+        for _ in range(n):
+            y = q[::-1]
+            q = either(q, y, q[1])
+            q[0] += 0.25
+        return y[2]
+
+    def loop_of_what_is_written(x, n):
+        y = x.copy()
+        s = 0.0
+        for v in y:
+            s += v
+            y += 0.5
+            y = y + n
+        return s
+
+    def changed_places(x, n):
+        y, z = x.copy(), x * 2.0
+        w = y
+        for _ in range(n):
+            y, z = z, y
+        z[0] = 1.0
+        return w[0]
+
+    def either(a, b, c):
+        if c > 0.3:
+            return a
+        return b
+
+    x = np.array([0.5, 1.0, 2.0])
+    for f in (gone_round, loop_of_what_is_written, changed_places):
+        with pytest.raises(Refused, match="what is written here may be"):
+            differentiable(f)(x, 2)

@@ -1,0 +1,131 @@
+"""Loops over `prange`: the pieces give the whole's results, the same bits for any number of threads; turns that meet stay in order."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import prange
+
+import nbgrad
+from nbgrad import differentiable
+from nbgrad.adjoints.parallel import Split, Turns, cut
+from nbgrad.kernels import functions
+
+
+def layer(x, w, b):
+    """Arrays of a turn's own, shared reads, sums in branches, and an array that each turn has an element of."""
+    y = np.empty(x.shape[0])
+    total, count = 0.0, 0
+    for i in prange(x.shape[0]):
+        z = np.empty(w.shape[1])
+        for j in range(w.shape[1]):
+            s = b[j]
+            for k in range(x.shape[1]):
+                s += x[i, k] * w[k, j]
+            z[j] = math.tanh(s)
+        m = np.sum(z * z) * b[0]
+        y[i] = m
+        if m > 1.0:
+            total += m
+            count += 1
+    for i in range(x.shape[0]):
+        total += y[i] * y[i]
+    return total / (count + 1)
+
+
+def paths(z, start, drift, width):
+    """A loop that is left, in each turn."""
+    total = 0.0
+    for p in prange(z.shape[0]):
+        s = start
+        for t in range(z.shape[1]):
+            s *= math.exp(drift + width * z[p, t])
+            if s < 0.6 * start:
+                break
+        total += max(s - start, 0.0)
+    return total / z.shape[0]
+
+
+def smoothed(x, y):
+    """An argument that is written."""
+    for i in prange(1, len(x) - 1):
+        y[i] = (x[i - 1] + x[i] * x[i] + x[i + 1]) * y[i]
+
+
+def running(x, a):
+    """No turns of their own at all, whatever is written."""
+    y = np.zeros(len(x))
+    for i in prange(1, len(x)):
+        y[i] = y[i - 1] * a + x[i]
+    return y[len(x) - 1]
+
+
+def gathered(x, at):
+    y = np.zeros(3)
+    for i in prange(len(x)):
+        y[at[i]] += x[i] * x[i]
+    return y[0] * y[1] + y[2]
+
+
+DRAW = np.random.default_rng(0)
+CASES = {
+    "layer": (layer, (DRAW.normal(size=(37, 3)), DRAW.normal(size=(3, 4)), DRAW.normal(size=4)), [1, 1, 2]),
+    "paths": (paths, (DRAW.normal(size=(23, 5)), 1.0, 0.01, 0.3), [1, 1, 2]),
+    "smoothed": (smoothed, (DRAW.normal(size=40), DRAW.normal(size=40)), [1, 1, 2]),
+    "running": (running, (DRAW.normal(size=9), 0.7), [0, 0, 0]),
+    "gathered": (gathered, (DRAW.normal(size=9), np.array([0, 1, 2] * 3)), [0, 0, 1]),
+}
+
+
+def turns(f: Any) -> int:
+    return sum(isinstance(s, Turns) for s in f.steps) if isinstance(f, Split) else 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As plain Python, against the whole text."""
+    monkeypatch.setattr(functions, "Compiled", lambda function, text, helpers: function)
+    function, args, expected = CASES[name]
+    f = differentiable(function)
+    found = []
+    for what in ("primal", "tangent", "adjoint"):
+        made = f._make(what, f._kinds(args), None)
+        pieces = cut(made.name, made.text, made.helpers)
+        found.append(turns(pieces))
+        if pieces is None:
+            continue
+        bars = [
+            np.full(np.shape(a), 0.3) if np.ndim(a) else 0.3 for n, a in zip(f.names, args) if n in made.bars
+        ]
+        seeds = [1.0] * len(made.program.results) if what == "adjoint" else []
+        given, again = ([np.copy(a) if np.ndim(a) else a for a in (*args, *bars)] for _ in range(2))
+        for a, b in zip(_listed(made.plain(*given, *seeds)), _listed(pieces(*again, *seeds))):
+            assert a == pytest.approx(b, rel=1e-12)
+        for a, b in zip(given, again):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    assert found == expected
+
+
+def _listed(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, tuple) else [] if x is None else [x]
+
+
+@pytest.mark.slow
+def test_the_same_bits_for_any_number_of_threads() -> None:
+    function, _, _ = CASES["layer"]
+    args = DRAW.normal(size=(4000, 8)), DRAW.normal(size=(8, 16)), DRAW.normal(size=16)
+    f = differentiable(function)
+    assert "for i in prange(" in f.adjoint_source(*args)
+    before = nbgrad.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 5):
+            nbgrad.set_num_threads(threads)
+            value, grads = f.value_and_grad(*args)
+            found.append([np.float64(value).tobytes(), *(g.tobytes() for g in grads)])
+    finally:
+        nbgrad.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
+    _, moved = f.jvp(args, [np.ones_like(a) for a in args])
+    assert moved == pytest.approx(sum(np.sum(g) for g in grads), rel=1e-9)

@@ -1,0 +1,117 @@
+"""What is compiled instead of the text that is read: arrays made once, sums in any order, the library's own functions of numbers."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbgrad import differentiable
+from nbgrad.adjoints.quick import Names, quicker
+
+
+def texts(function: Any, *args: Any) -> str:
+    f = differentiable(function)
+    made = f._make("adjoint", f._kinds(args), None)
+    return quicker(made.text, made.text.known)
+
+
+def distances(x, M):
+    total = 0.0
+    for i in range(len(M)):
+        d = np.zeros(len(x))
+        for j in range(len(x)):
+            d[j] += math.exp(x[j] - M[i, j])
+        total += math.sqrt(np.sum(d * d))
+    return total
+
+
+def test_arrays_are_made_before_the_loops_that_use_them() -> None:
+    text = texts(distances, np.ones(3), np.ones((2, 3)))
+    lines = text.splitlines()
+    made = [line for line in lines if "np.empty(" in line or "np.zeros(" in line]
+    assert all(line.startswith("    ") and not line.startswith("     ") for line in made), made
+    assert sum("db = np.empty(" in line for line in made) == 1 and "d_at0" in text and "db_at0" in text
+    assert "own_exp(float(" in text and "add_up(total_1, float(" in text
+
+
+def test_what_another_turn_may_read_is_made_anew() -> None:
+    text = "def f(x, n):\n    for i in range(n):\n        s = b[0]\n        b = np.empty(3)\n    return s\n"
+    assert quicker(text, Names()) == text
+    text = "def f(x, n, m):\n    for i in range(n):\n        b = np.empty(m)\n    return b\n"
+    assert quicker(text, Names(natural=frozenset("m"))) == text  # which a function gives back
+    text = "def f(x, n, m):\n    for i in range(n):\n        b = np.empty(m - 3)\n        b[0] = x[0]\n"
+    assert quicker(text, Names(natural=frozenset("m"))) == text  # which may be refused, if there is a turn
+    text = "def f(x, n):\n    for i in range(n):\n        b = np.empty(i)\n        b[0] = x[0]\n"
+    assert quicker(text, Names(natural=frozenset("i"))) == text  # of another length in each turn
+
+
+def compensated(x):
+    """A sum whose order is the point."""
+    total = 0.0
+    lost = 0.0
+    for i in range(len(x)):
+        y = x[i] - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+    return total
+
+
+def test_a_sum_that_the_loop_reads_keeps_its_order() -> None:
+    x = np.array([1.0, 1e-16] * 500)
+    assert "add_up" not in texts(compensated, x).partition("totalb = seed")[0]
+    assert differentiable(compensated)(x) == compensated(x)
+
+
+@pytest.mark.slow
+def test_results_are_those_of_the_text() -> None:
+    draw = np.random.default_rng(0)
+    x, m = draw.normal(size=37), draw.normal(size=(5, 37))
+    f = differentiable(distances)
+    made = f._make("adjoint", f._kinds((x, m)), None)
+    found, wanted = [], []
+    for call, results in ((made, found), (made.plain, wanted)):
+        bars = np.zeros_like(x), np.zeros_like(m)
+        results += [call(x, m, *bars, 1.0), *bars]
+    for got, want in zip(found, wanted):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+def substituted(x, lower):
+    y = x.copy()
+    at = 0
+    for j in range(len(x)):
+        top = y[j]
+        for r in range(j + 1, len(x)):
+            y[r] += lower[at + r - j - 1] * top
+        at += len(x) - j - 1
+    return np.sum(y * y)
+
+
+def test_short_loops_of_triangles_are_apart() -> None:
+    """Of fewer turns than vectors are worth, and as they were of more."""
+    for n in (3, 16, 17, 18, 24):
+        draw = np.random.default_rng(n)
+        x, lower = draw.normal(size=n), draw.normal(size=n * (n - 1) // 2) * 0.2
+        f = differentiable(substituted)
+        made = f._make("adjoint", f._kinds((x, lower)), None)
+        text = quicker(made.text, made.text.known)
+        assert text.count("one_by_one()") == 2 == text.count(" < 16:")
+        grads, bars = f.grad(x, lower), (np.zeros_like(x), np.zeros_like(lower))
+        made.plain(x, lower, *bars, 1.0)
+        for got, want in zip(grads, bars):
+            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
+    assert "one_by_one" not in texts(distances, np.ones(3), np.ones((2, 3)))  # whose turns are always as many
+
+
+def test_names_that_mean_something_here() -> None:
+    def summed(x):
+        add_up = 0.0
+        own_exp = 1.0
+        one_by_one = 2.0
+        for i in range(len(x)):
+            add_up += math.exp(x[i]) * own_exp
+        return add_up * one_by_one
+
+    assert differentiable(summed).grad(np.zeros(3), wrt="x").tolist() == [2.0, 2.0, 2.0]
