@@ -53,6 +53,8 @@ STORIES = [
             "jit",
             "_jit_internal",
             "_tensor_str",
+            "_utils",
+            "_tensor",
             "compiled",
             "compiler",
             "_dynamo",

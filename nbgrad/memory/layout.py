@@ -158,12 +158,16 @@ def wrap_dim(dim: int, ndim: int) -> int:
     return dim % n
 
 
+def own_dim(dim: int, ndim: int) -> int:
+    """A dimension that is there, counted from either end: of these a 0-dim tensor has none."""
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dim(dim, ndim)
+
+
 def along(each: Ints, dim: int) -> int:
     """What a size or a stride is along a dimension, which has to be there."""
-    if -len(each) <= dim < len(each):
-        return each[dim]
-    wrap_dim(dim, len(each))
-    raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return each[dim if -len(each) <= dim < len(each) else own_dim(dim, len(each))]
 
 
 def wrap_dims(dims: int | Sequence[int] | None, ndim: int) -> Ints:

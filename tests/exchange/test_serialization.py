@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import T
+from tests.support import T, as_torch
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
@@ -543,6 +543,18 @@ def test_the_older_form_crosses(torch: ModuleType) -> None:
             file.seek(0)
             for _ in range(2):
                 assert plain(reader.load(file, weights_only=weights_only)) == plain(things(reader))
+
+
+@pytest.mark.oracle
+def test_pickles_of_pytorch_are_read(torch: ModuleType) -> None:
+    """Not files, but what `pickle` made of tensors: memory in bytes, by the names of functions in PyTorch's modules."""
+    named = torch.ones(2)
+    named.label = "ours"
+    written = pickle.dumps((things(torch), named))
+    with as_torch(T):
+        got, known = pickle.loads(written)
+    assert isinstance(got["strided"], T.Tensor) and plain(got) == plain(things(T))
+    assert type(known) is T.Tensor and (known.tolist(), known.label) == ([1, 1], "ours")
 
 
 def test_files_of_python_2_and_parts_of_storages() -> None:

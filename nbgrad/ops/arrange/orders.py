@@ -175,9 +175,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
         raise RuntimeError("`shifts` required")
     if (along or len(by) != 1) and len(by) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
-    if along and not input.ndim:
-        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
-    return call_of(_rolled, input, shifts=by, dims=tuple([layout.wrap_dim(d, input.ndim) for d in along]))
+    return call_of(_rolled, input, shifts=by, dims=tuple([layout.own_dim(d, input.ndim) for d in along]))
 
 
 def _triangle(name: str, node_name: str, upper: bool, words: str) -> Callable[..., Any]:
@@ -354,9 +352,7 @@ def repeat_interleave(
         return _repeated_places(input if repeats is unset else repeats, output_size)
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
-    d = layout.wrap_dim(dim, input.ndim)
-    if not input.ndim and isinstance(repeats, Tensor):
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    d = (layout.own_dim if isinstance(repeats, Tensor) else layout.wrap_dim)(dim, input.ndim)
     n = tuple(input.shape)[d] if input.ndim else 1
     if isinstance(repeats, Tensor):
         if repeats.device.type == "meta" and output_size is None:

@@ -306,9 +306,7 @@ def take_along_dim(
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )
-    d = layout.wrap_dim(dim, input.ndim)
-    if not input.ndim:
-        raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
+    d = layout.own_dim(layout.wrap_dim(dim, input.ndim), input.ndim)
     a, b = list(input.shape), list(indices.shape)
     a[d] = b[d] = 1
     common = list(layout.broadcast_shapes(tuple(a), tuple(b)))
@@ -401,8 +399,7 @@ def _check_slices(name: str, input: Tensor, dim: int, index: Any, source: Any) -
         )
     n = given[d] if given else 1
     if index.numel() != n:
-        if not given:
-            raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
+        layout.own_dim(d, len(given))
         raise RuntimeError(
             f"{name}_(): Number of indices ({index.numel()}) should be equal to source.size(dim): ({n}), for dim: {d}"
         )

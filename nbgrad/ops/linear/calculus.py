@@ -60,9 +60,7 @@ def _widths(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
 
 
 def _sampled(name: str, y: Tensor, dim: int) -> int:
-    d = layout.wrap_dim(dim, y.ndim)
-    if not y.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    d = layout.own_dim(dim, y.ndim)
     if y.dtype is dtypes.bool_:
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
     return d

@@ -135,9 +135,7 @@ def _outputs(
     if type(input._buf) is Batched:
         raise RuntimeError(DYNAMIC.format(name))
     if dim is not None:
-        if not input.ndim:
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        d = layout.wrap_dim(dim, input.ndim)
+        d = layout.own_dim(dim, input.ndim)
         if 0 in input.shape[:d] + input.shape[d + 1 :]:
             raise RuntimeError(
                 "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"

@@ -234,7 +234,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Any:
     d = layout.wrap_dim(dim, input.ndim)
     unexpected = "unflatten got an unexpected error:\n"
     if not input.ndim:
-        raise RuntimeError(f"{unexpected}Dimension specified as {dim} but tensor has no dimensions")
+        raise RuntimeError(f"{unexpected}Dimension specified as {d} but tensor has no dimensions")
     try:
         inner = layout.infer_size(tuple(sizes), input.shape[d])
     except RuntimeError as error:

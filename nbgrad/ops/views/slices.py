@@ -333,10 +333,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     >>> torch.tensor([[1, 2], [3, 4]]).unbind(1)
     (tensor([1, 3]), tensor([2, 4]))
     """
-    at = layout.wrap_dim(dim, input.ndim)
-    if input.ndim == 0:
-        raise IndexError(f"Dimension specified as {at} but tensor has no dimensions")
-    return _unbind(input, dim=at)
+    return _unbind(input, dim=layout.own_dim(layout.wrap_dim(dim, input.ndim), input.ndim))
 
 
 def _equal_parts(tensor: Tensor, split_size: int, dim: int) -> dict[str, Any]:
