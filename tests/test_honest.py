@@ -94,7 +94,7 @@ def test_a_future_is_waited_for_by_another_thread() -> None:
     thread = threading.Thread(target=lambda: got.append(coming.wait()))
     thread.start()
     coming.set_result(5)
-    thread.join(10)
+    thread.join(100)
     assert got == [5]
 
 

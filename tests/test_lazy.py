@@ -23,7 +23,7 @@ for module in (torch.utils, torch.autograd):
 
 
 def test_submodules_come_when_they_are_named() -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=600)
 
 
 EVERY = """
@@ -48,7 +48,7 @@ assert {"Linear", "Module", "Parameter"} <= classes
 
 
 def test_modules_list_what_exists() -> None:
-    done = subprocess.run([sys.executable, "-c", EVERY], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", EVERY], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -30,10 +30,13 @@ def test_random_programs_compiled() -> None:
 @pytest.mark.slow
 def test_many_random_programs(whole: bool) -> None:
     """`--whole`: 2,000, every tenth to second order, every fortieth compiled."""
-    signal.signal(signal.SIGALRM, late)
+    before = signal.signal(signal.SIGALRM, late)
     found: Counter[str] = Counter()
-    for seed in range(2000, 4000 if whole else 2040):
-        signal.alarm(300)
-        found[Case(seed).check(compiled=seed % 40 == 0, second=seed % 10 == 0)] += 1
+    try:
+        for seed in range(2000, 4000 if whole else 2040):
+            signal.alarm(300)
+            found[Case(seed).check(compiled=seed % 40 == 0, second=seed % 10 == 0)] += 1
+    finally:
         signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
     assert found["ok"] > 0.9 * found.total(), found

@@ -78,10 +78,11 @@ BEGUN = "sys.stdout.write(f'begun {time.time()}\\n'); sys.stdout.flush()\n"  # i
 
 
 def ends(ranks: int, text: str, **settings: str) -> tuple[int, str]:
-    """Exit status and what was written to stderr, within ten seconds of the last process's beginning, however long that took."""
+    """Exit status and what was written to stderr, within a minute of the last process's beginning, however long that took: a second or
+    two, and none where a process hangs."""
     done = run(ranks, "-c", BEGIN + BEGUN + text, **settings)
     last = max(map(float, re.findall(r"begun (\S+)", done.stdout)))
-    assert time.time() - last < 10
+    assert time.time() - last < 60
     return done.returncode, done.stderr
 
 

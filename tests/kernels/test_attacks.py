@@ -33,7 +33,7 @@ def started(cache: Path | str, program: str = PROGRAM, *args: str, **env: str) -
 
 
 def answer(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=150)
+    out, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (0, "")
     return out.strip()
 
@@ -137,7 +137,7 @@ def test_processes_that_are_killed(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         processes.append(process)
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     assert answer(started(cache)) == ANSWER
 
 

@@ -345,7 +345,7 @@ def test_a_multi_grad_hook_counts_each_backward_of_each_thread(mode: str) -> Non
         (y, z), lambda g: called.append(threading.get_ident()), mode=mode
     )
     # Each of the backwards has run one hook, and none both, when they go on.
-    y.register_hook(lambda g: (meet.wait(10), None)[1])
+    y.register_hook(lambda g: (meet.wait(100), None)[1])
 
     def work(_: int) -> None:
         for _ in range(5):
@@ -396,7 +396,7 @@ def test_modes_are_a_threads_own() -> None:
     seen = []
 
     def other() -> None:
-        inside.wait(10)
+        inside.wait(100)
         seen.append((T.is_grad_enabled(), T.is_inference_mode_enabled()))
         outside.set()
 
@@ -404,7 +404,7 @@ def test_modes_are_a_threads_own() -> None:
     thread.start()
     with T.inference_mode():
         inside.set()
-        outside.wait(10)
+        outside.wait(100)
     thread.join()
     assert seen == [(True, False)]
 
