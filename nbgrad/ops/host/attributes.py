@@ -379,6 +379,15 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
+def detach_(input: Tensor) -> Tensor:
+    """Forget the history of a tensor in place.
+
+    >>> torch.detach_(torch.ones(2, requires_grad=True) * 2)
+    tensor([2., 2.])
+    """
+    return input.detach_()
+
+
 def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor like `input` with `value` for every element. `input` gets no gradient, a tensor `value` the sum.
 
@@ -396,6 +405,7 @@ __all__ = [
         "conj_physical",
         "conj_physical_",
         "detach",
+        "detach_",
         "fill",
         "fill_",
         "get_device",

@@ -339,4 +339,6 @@ def _outer(name: str, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else into(name, out, result, (a, b), apart=(a, b))
 
 
-__all__ = ["bmm", "dot", "mm", "mv", "outer", "vdot"]
+dsmm = spmm = mm  # which in PyTorch take sparse matrices, too
+
+__all__ = ["bmm", "dot", "dsmm", "mm", "mv", "outer", "spmm", "vdot"]

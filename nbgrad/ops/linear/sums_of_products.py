@@ -306,8 +306,8 @@ def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 
 
 @method
-def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    return _in_place(_addmv, self, mat, vec, beta, alpha)
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _in_place(_addmv, input, mat, vec, beta, alpha)
 
 
 # ---------------------------------------------------------------- sums over outer products, and over a batch
@@ -409,4 +409,4 @@ def addbmm(
 in_place(addr, apart)
 in_place(addbmm)
 
-__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
+__all__ = ["addbmm", "addmm", "addmv", "addmv_", "addr", "baddbmm"]
