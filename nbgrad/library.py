@@ -48,6 +48,8 @@ __all__ = [
     "register_kernel",
     "register_torch_dispatch",
     "register_vmap",
+    "triton_op",
+    "wrap_triton",
 ]
 
 # ---------------------------------------------------------------- schemas from annotations
@@ -338,6 +340,33 @@ def custom_op(
         return made
 
     return make if fn is None else make(fn)
+
+
+def triton_op(
+    name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any, schema: str | None = None
+) -> Any:
+    """An operator that is made of kernels of Triton's, for libraries that have such beside plain ones: a `custom_op` for every device,
+    since a kernel of Triton's is launched by its own library.
+
+    >>> @torch.library.triton_op("doc::halved", mutates_args=())
+    ... def halved(x: torch.Tensor) -> torch.Tensor:
+    ...     return x / 2
+    >>> torch.ops.doc.halved(torch.ones(2))
+    tensor([0.5000, 0.5000])
+    """
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: Callable[..., Any], /) -> Any:
+    """A kernel of Triton's within a `triton_op`: itself, as nothing here looks into it.
+
+    >>> torch.library.wrap_triton(len)
+    Traceback (most recent call last):
+    RuntimeError: wrap_triton only works on functions annotated with triton.jit or triton.autotune
+    """
+    if not type(triton_kernel).__module__.startswith("triton."):
+        raise RuntimeError("wrap_triton only works on functions annotated with triton.jit or triton.autotune")
+    return triton_kernel
 
 
 # ---------------------------------------------------------------- operators by name

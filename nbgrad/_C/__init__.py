@@ -64,6 +64,16 @@ _jit_override_can_fuse_on_gpu = _jit_override_can_fuse_on_cpu
 _jit_set_texpr_fuser_enabled = _jit_override_can_fuse_on_cpu
 
 
+def _get_default_device() -> str:
+    """The kind of device of the default type of tensors, which libraries ask to leave it out of what they print; `set_default_device`
+    changes nothing in it.
+
+    >>> torch._C._get_default_device()
+    'cpu'
+    """
+    return "cpu"
+
+
 def _get_privateuse1_backend_name() -> Any:
     """The name of a kind of device that a library has added: none has."""
     return "privateuseone"

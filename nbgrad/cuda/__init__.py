@@ -66,6 +66,7 @@ from nbgrad.cuda.streams import set_stream as set_stream
 from nbgrad.cuda.streams import stream as stream
 from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
 from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
+from nbgrad.kernels.cuda.probe import forked
 from nbgrad.memory import gpu, philox
 from nbgrad.ops.make import constructors
 from nbgrad.ops.make.generator import OnDevice
@@ -161,6 +162,11 @@ def is_initialized() -> bool:
     False
     """
     return gpu.started()
+
+
+def _is_in_bad_fork() -> bool:
+    """Whether this process was forked from one that uses a GPU, and cannot: libraries ask before they seed one."""
+    return forked()
 
 
 def device_count() -> int:

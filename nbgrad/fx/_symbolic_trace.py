@@ -14,6 +14,7 @@ from typing import Any
 
 from nbgrad.core.overrides import looking
 from nbgrad.core.tensor import Tensor
+from nbgrad.fx._compatibility import compatibility as compatibility
 from nbgrad.fx.graph import Graph
 from nbgrad.fx.graph_module import GraphModule
 from nbgrad.fx.node import map_aggregate

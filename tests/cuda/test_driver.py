@@ -160,8 +160,10 @@ def test_a_process_that_was_forked_is_refused() -> None:
         + """
 import os
 x = torch.ones(4).cuda()
+assert not torch.cuda._is_in_bad_fork()
 child = os.fork()
 if not child:
+    assert torch.cuda._is_in_bad_fork()
     raises(RuntimeError, "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multipro", torch.ones(4).cuda)
     raises(RuntimeError, "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multipro", x.tolist)
     os._exit(7)

@@ -82,9 +82,14 @@ def devices() -> int:
 _process = os.getpid()
 
 
+def forked() -> bool:
+    """Whether this process is a child of one that had asked its driver, which answers no child."""
+    return os.getpid() != _process and bool(found.cache_info().currsize)  # type: ignore[attr-defined]
+
+
 def check() -> None:
     """Refuse to begin where nothing can be used, in words of what to do; and in a child of a process that had asked its driver."""
-    if os.getpid() != _process and found.cache_info().currsize:  # type: ignore[attr-defined]
+    if forked():
         raise RuntimeError(
             "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"
         )
