@@ -75,18 +75,19 @@ class _Launch(NamedTuple):
     args: tuple[int | float, ...]
 
     def __call__(self) -> None:
-        address, run = _compiled(self.driver, self.kernel)
+        address, run, _ = _compiled(self.driver, self.kernel)
         run(address, self.blocks, *self.args, self.blocks, *self.driver.order)
 
 
 @cache
 def _compiled(driver: Deferred, kernel: Loaded) -> Any:
-    return Emulated.load(driver, *kernel)
+    return driver._codes[Emulated.load(driver, *kernel) - 1]
 
 
 class _Recording(Deferred):
     def __init__(self) -> None:
         super().__init__()
+        self.function = 0  # `launch` is asked itself
         self.found: dict[Loaded, None] = {}
 
     def load(self, name: str, source: str, params: Sequence[str]) -> Any:

@@ -120,6 +120,7 @@ static int pointers(unsigned n, int *a, P *values, P p) { while (n--) pointer(va
 static int error_name(int e, const char **s) { *s = e == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : e == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR"; return 0; }
 static int error_text(int e, const char **s) { *s = e == 2 ? "out of memory" : e == 700 ? "an illegal memory access was encountered" : "an error"; return 0; }
 
+int cuGetProcAddress_v2(const char *wanted, P *f, int v, uint64_t flags, int *status);
 #define IS(n, f) {"cu" #n, (P)f}
 static const struct { const char *name; P function; } known[] = {
     IS(Init, init), IS(DriverGetVersion, version), IS(DeviceGetCount, count), IS(DeviceGet, get), IS(DeviceGetName, name),
@@ -137,7 +138,7 @@ static const struct { const char *name; P function; } known[] = {
     IS(MemcpyDtoHAsync, download), IS(MemcpyDtoDAsync, copy), IS(MemcpyAsync, copy), IS(MemsetD8Async, fill),
     IS(LibraryLoadData, library), IS(LibraryGetKernel, kernel), IS(LibraryUnload, yes), IS(KernelGetFunction, same),
     IS(KernelGetAttribute, kernel_attribute), IS(LaunchKernelEx, launch_config), IS(LaunchKernel, launch),
-    IS(PointerGetAttribute, pointer), IS(PointerGetAttributes, pointers), IS(GetErrorName, error_name), IS(GetErrorString, error_text),
+    IS(GetProcAddress, cuGetProcAddress_v2), IS(PointerGetAttribute, pointer), IS(PointerGetAttributes, pointers), IS(GetErrorName, error_name), IS(GetErrorString, error_text),
 };
 
 int cuGetProcAddress_v2(const char *wanted, P *f, int v, uint64_t flags, int *status) {

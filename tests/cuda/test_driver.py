@@ -83,6 +83,41 @@ print({
     assert found["product"] < 50 and found["recorded"] < 50 and found["step"] < 5000
 
 
+def test_launches_go_straight_to_the_driver() -> None:
+    """None by way of Python, whichever thread, stream or device the last one was of; what fails is told."""
+    play(
+        RAISES
+        + """
+import threading
+from cuda.bindings import driver as cuda
+from nbgrad.kernels.cuda import direct
+from nbgrad.memory import gpu
+
+def python(*args):
+    raise AssertionError("a launch by way of Python")
+
+gpu.of(torch.device("cuda")).driver.launch = python
+x, w = torch.ones(4).cuda(), torch.ones(4).cuda().requires_grad_()
+for way in (lambda: x * 2.5, lambda: (x * w).sum().backward(), lambda: torch.softmax(x, 0), lambda: x[[0, 1]]):
+    way()
+    thread = threading.Thread(target=lambda: null.asked(way) == null.asked(way) or print("not the same"))
+    thread.start()
+    thread.join()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        way()
+        assert direct._now[direct.STREAM] == side.cuda_stream
+    way()
+    assert direct._now[direct.STREAM] == 1
+raises(RuntimeError, "two devices, cuda:0 and cpu!", torch.add, x, torch.ones(4))
+asked = null.asked(lambda: x * 2.5)
+assert asked == {"launches": 1}, asked
+cuda.cuCtxSetCurrent(0)
+raises(torch.AcceleratorError, "CUDA error: ", lambda: x * 2.5)
+"""
+    )
+
+
 def test_no_room() -> None:
     play(
         RAISES

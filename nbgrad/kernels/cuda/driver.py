@@ -97,6 +97,18 @@ class Driver(Protocol):
 
     def launch(self, code: Any, blocks: int, args: Sequence[int | float], stream: int) -> None: ...
 
+    # the same in machine code (`direct.py`), where there is a function of C's for it
+
+    @property
+    def function(self) -> int:
+        """The address of one that takes what CUDA's `cuLaunchKernel` takes, or 0; codes are integers then."""
+
+    def enter(self, stream: int) -> int:
+        """Let this thread call it, and say what it knows the stream by."""
+
+    def refuse(self, status: int) -> None:
+        """Raise what it stands for that such a function has returned."""
+
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None: ...
 
     def fill(self, to: int, byte: int, nbytes: int, stream: int) -> None: ...

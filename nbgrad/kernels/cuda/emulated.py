@@ -18,7 +18,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nbgrad.base.records import NamedTuple
 from nbgrad.kernels import build, launch
+from nbgrad.kernels.cuda.driver import THREADS
 from nbgrad.kernels.cuda.emulate import emulated
 from nbgrad.kernels.cuda.prompt import Mark, Prompt, Work
 
@@ -29,9 +31,23 @@ ORDERS: Final = (
     (255, 255),
     (77, 131),
 )  # thread `(k * odd + shift) & 255` is the k-th: forward, backward, mixed
+_LAUNCH: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_int64,
+    *[ctypes.c_uint] * 7,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_void_p,
+)
 KEPT: Final = 256  # blocks that were given back and are looked at once more before their memory is
 
-Code = tuple[int, launch.Launch]
+
+class Code(NamedTuple):
+    """A kernel's machine code, what runs it, and what it takes."""
+
+    address: int
+    run: launch.Launch
+    params: tuple[str, ...]
 
 
 class Emulated(Prompt):
@@ -44,6 +60,10 @@ class Emulated(Prompt):
         self._blocks: dict[int, np.ndarray[Any, Any]] = {}
         self._freed: deque[np.ndarray[Any, Any]] = deque()
         self._fault = ""
+        self._codes: list[Code] = []
+        self._raised: BaseException | None = None
+        self._called = _LAUNCH(self._by_places)
+        self.function: int = ctypes.cast(self._called, ctypes.c_void_p).value or 0
 
     def allocate(self, nbytes: int, stream: int) -> int:
         block = np.full(nbytes + 2 * GUARD, POISON, np.uint8)
@@ -60,14 +80,42 @@ class Emulated(Prompt):
         if len(self._freed) > KEPT and (self._freed.popleft() != POISON).any():
             self._fault = "a kernel wrote to memory that was given back"
 
-    def load(self, name: str, source: str, params: Sequence[str]) -> Code:
+    def load(self, name: str, source: str, params: Sequence[str]) -> int:
         text, codes = emulated(name, source, params)
         letters = "".join(["d" if code in ("f4", "f8") else "q" for code in codes[2:]])
-        return build.kernel(name, text, codes).address, launch.launcher(0, letters, False)
+        made = Code(
+            build.kernel(name, text, codes).address, launch.launcher(0, letters, False), tuple(params)
+        )
+        self._codes.append(made)
+        return len(self._codes)
 
-    def launch(self, code: Code, blocks: int, args: Sequence[int | float], stream: int) -> None:
-        address, run = code
+    def launch(self, code: int, blocks: int, args: Sequence[int | float], stream: int) -> None:
+        address, run, _ = self._codes[code - 1]
         self.asked(stream, lambda: run(address, blocks, *args, blocks, *self.order))
+
+    def _by_places(self, code: int, *given: Any) -> int:
+        """What `cuLaunchKernel` does: it reads as many arguments as the kernel takes."""
+        blocks, *shape, stream, places, _ = given
+        try:
+            params = self._codes[code - 1].params
+            assert shape == [1, 1, THREADS, 1, 1, 0] and places[len(params)] is None, (shape, params)
+            args: list[int | float] = [
+                (ctypes.c_double if p == "f8" else ctypes.c_int64).from_address(at or 0).value
+                for p, at in zip(params, places)
+            ]
+            self.launch(code, blocks, args, stream or 0)
+        except BaseException as error:
+            self._raised = error
+            return 1
+        return 0
+
+    def enter(self, stream: int) -> int:
+        return stream
+
+    def refuse(self, status: int) -> None:
+        error, self._raised = self._raised, None
+        assert error is not None, status
+        raise error
 
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
         self.asked(stream, lambda: ctypes.memmove(to, source, nbytes))

@@ -2,7 +2,8 @@
 
 Promises the backend the two callables of the CPU's launchers, `launch(kernel, n, *buffers, *numbers)`: one has the range 0..n cut over
 the threads of a grid, one leaves it to a single thread, as the CPU does with what is written in order. A buffer is anything with an
-`address`; a host's array has none, and is refused by that.
+`address`; a host's array has none, and is refused by that. What is written here in Python is the way of what is not plain, as each
+kernel's first launch; the others' is in `direct.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad.base.source import fill, function
+from nbgrad.kernels.cuda import direct
 from nbgrad.kernels.cuda.driver import THREADS, Driver, Entry
 
 Launch = Callable[..., None]
@@ -21,10 +23,22 @@ MOST = 1 << 14  # blocks of a grid: by then every processor of any device has wo
 class Kernel:
     """One of the CPU's texts on a device. `many` and `alone` are its code for a grid and for one thread, made when one is asked for."""
 
-    __slots__ = ("address", "alone", "driver", "many", "name", "params", "source")
+    __slots__ = (
+        "address",
+        "alone",
+        "alone_packed",
+        "driver",
+        "many",
+        "many_packed",
+        "name",
+        "params",
+        "source",
+    )
     address: Any  # what a plan keeps of a kernel: itself
     many: Entry
     alone: Entry
+    many_packed: bytes  # the same for machine code
+    alone_packed: bytes
 
     def __init__(self, driver: Driver, name: str, source: str, params: Sequence[str]) -> None:
         self.driver, self.name, self.source, self.params = driver, name, source, tuple(params)
@@ -36,6 +50,8 @@ class Kernel:
         with _loading:
             made = self._loaded(way == "alone")
         setattr(self, way, made)
+        if self.driver.function:
+            setattr(self, f"{way}_packed", direct.packed(*made))
         return made
 
     def _loaded(self, alone: bool) -> Entry:
@@ -72,6 +88,10 @@ class Streams(threading.local):
     def __init__(self) -> None:
         self.others = {}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        direct.forget()
+
 
 streams = Streams()
 
@@ -84,7 +104,7 @@ def launch({parameters}):
             given = ({arguments},)
         except AttributeError:
             raise stranger(({buffers},)) from None
-        run(entry.code, entry.grid(n, elements), given, streams.current)
+        run(kernel, entry, n, given)
 """
 
 
@@ -103,19 +123,38 @@ def _whole(n: int) -> int:
     return int(n)
 
 
-def launcher(driver: Driver, buffers: int, numbers: str, alone: bool, elements: int) -> Launch:
+def launcher(
+    driver: Driver, buffers: int, numbers: str, alone: bool, elements: int, memory: tuple[type, type]
+) -> Launch:
     """For about so many elements. `numbers` holds one letter per number after the buffers: d for float64, q for int64. No driver is
-    given a bool, which is one byte."""
+    given a bool, which is one byte. Buffers are mostly of the types of `memory`."""
+    way = "alone" if alone else "many"
     taken = [f"b{k}" for k in range(buffers)]
     given = {f"n{k}": "float" if kind == "d" else "whole" for k, kind in enumerate(numbers)}
     addresses = [f"{b}.address" for b in taken]
     text = fill(
         _LAUNCH,
         parameters=", ".join(["kernel", "n", *taken, *given]),
-        way="alone" if alone else "many",
+        way=way,
         buffers=", ".join(taken),
-        arguments=", ".join(["n", *addresses, *[f"{kind}({n})" for n, kind in given.items()]]),
+        arguments=", ".join([*addresses, *[f"{kind}({n})" for n, kind in given.items()]]),
     )
-    scope = dict(run=driver.launch, streams=streams, elements=elements, whole=_whole, stranger=_stranger)
+
+    def run(kernel: Kernel, entry: Entry, n: int, given: tuple[int | float, ...]) -> None:
+        driver.launch(entry.code, entry.grid(n, elements), (n, *given), streams.current)
+
+    def ready(kernel: Kernel, entry: Entry, n: int, given: tuple[int | float, ...]) -> None:
+        direct.enter(driver, driver.enter(streams.current))
+        plain(kernel, n, *given)
+
+    def unready(kernel: Kernel, n: int, *given: int | float) -> None:
+        run(kernel, getattr(kernel, way), n, given)  # another thread has come between
+
+    quick = driver.function != 0 and direct.works()
+    scope = dict(run=ready if quick else run, whole=_whole, stranger=_stranger)
     made: Launch = function("launch", text, scope, "launcher of CUDA's kernels", f"{buffers} {numbers}", True)
-    return made
+    if not quick:
+        return made
+    to = direct.Target(driver.function, driver, driver.refuse, (Kernel, f"{way}_packed"), memory, THREADS)
+    plain = direct.launcher(to, "q" * buffers + numbers, elements, unready)
+    return direct.launcher(to, "b" * buffers + numbers, elements, made)

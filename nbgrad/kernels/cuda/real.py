@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from nbgrad.base.tables import Table
-from nbgrad.kernels.cuda import probe, solver
+from nbgrad.kernels.cuda import direct, probe, solver
 from nbgrad.kernels.cuda.blas import Gemm, Library, library
 from nbgrad.kernels.cuda.cubins import cubin
 from nbgrad.kernels.cuda.driver import CAPTURES, THREADS, AcceleratorError, Properties
@@ -25,6 +25,8 @@ _NO_ROOM: Final = 2  # CUDA's numbers of errors
 _NOT_READY: Final = 600
 _RELAXED: Final = CAPTURES.index("relaxed")
 _NONBLOCKING: Final = 1
+_LEGACY: Final = 1  # the default stream that all threads have in common, by a name that says so
+_SINCE: Final = 12000  # the release of CUDA whose form of a function is asked for
 _NO_TIMES: Final = 2
 _PORTABLE: Final = 1  # memory of the host that is pinned for all devices
 _HINT: Final = (
@@ -75,8 +77,7 @@ class Real:
         from cuda.bindings import driver
 
         self._cuda, self._core, self._process = driver, core, os.getpid()
-        self._names: Table[Any, str] = Table("kernels.cuda.real.names", None)
-        self._last: Any = None
+        self._kernels: Table[int, tuple[str, Any]] = Table("kernels.cuda.real.kernels", None)
         self._told = False
         self.uploads = self.downloads = 0
         self._pinned: dict[int, int] = {}
@@ -92,13 +93,16 @@ class Real:
         self.index, self.capability = index, tuple(self._device.compute_capability)
         # A stream that is captured may not be asked for memory: this one is.
         self._aside = self.stream(0)
+        self.function: int = self._ask(driver.cuGetProcAddress(b"cuLaunchKernel", _SINCE, 0))[0]
         if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+            self.function = 0
             self.launch = self._launch_and_wait  # type: ignore[method-assign]
 
     def _enter(self) -> None:
         """Put the thread into the device's context."""
         if os.getpid() != self._process:
             probe.check()
+        direct.forget()
         self._device.set_current()
         _here.device = self
 
@@ -130,8 +134,8 @@ class Real:
         text = self._text(error)
         if error == _NO_ROOM:
             return MemoryError(text)
-        last, self._told = None if self._told else self._names.get(self._last), True
-        hint = "" if last is None else f"\nThe kernel that was launched last is `{last}`."
+        last, self._told = None if self._told else self._kernels.get(direct.last()), True
+        hint = "" if last is None else f"\nThe kernel that was launched last is `{last[0]}`."
         return AcceleratorError(f"CUDA error: {text}{_HINT}{hint}")
 
     def _text(self, error: int) -> str:
@@ -198,26 +202,36 @@ class Real:
 
     # kernels
 
-    def load(self, name: str, source: str, params: Sequence[str]) -> Any:
+    def load(self, name: str, source: str, params: Sequence[str]) -> int:
         entry, code = cubin(name, source, params, self.capability)
         if _here.device is not self:
             self._enter()
         with self._unwatched() if _watched else nullcontext():
             kernel = self._core.ObjectCode.from_cubin(code, name=name).get_kernel(entry)
-            self._ask(self._cuda.cuKernelGetFunction(kernel.handle))  # now, as a capture must not wait for it
-        self._names[kernel] = name
-        return kernel
+            made = int(
+                self._ask(self._cuda.cuKernelGetFunction(kernel.handle))
+            )  # now: no capture may wait for it
+        self._kernels[made] = name, kernel
+        return made
 
-    def launch(self, code: Any, blocks: int, args: Sequence[int | float], stream: int) -> None:
+    def enter(self, stream: int) -> int:
         if _here.device is not self:
             self._enter()
-        self._last = code
+        return stream or _LEGACY
+
+    def refuse(self, status: int) -> None:
+        raise self._failure(status)
+
+    def launch(self, code: int, blocks: int, args: Sequence[int | float], stream: int) -> None:
+        if _here.device is not self:
+            self._enter()
+        direct.note(code)
         try:
-            self._run(self._streams[stream], self._grids[blocks], code, *args)
+            self._run(self._streams[stream], self._grids[blocks], self._kernels[code][1], *args)
         except Exception as error:  # cuda.core's, which names CUDA's
             raise self._of_core(error) from None
 
-    def _launch_and_wait(self, code: Any, blocks: int, args: Sequence[int | float], stream: int) -> None:
+    def _launch_and_wait(self, code: int, blocks: int, args: Sequence[int | float], stream: int) -> None:
         Real.launch(self, code, blocks, args, stream)
         if not self.capturing(stream):
             self.synchronize(stream)
