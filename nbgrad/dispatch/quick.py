@@ -32,11 +32,11 @@ def _long(*_: Tensor) -> None:
 
 
 def quickly(
-    plan: Callable[..., Quick | None], records: bool = True
+    plan: Callable[..., Quick | None], records: bool = True, devices: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A function with a short way in front. `plan` is given what the function would be, with Specs for tensors, all of which the CPU holds,
-    and gives what runs such a call, if anything quick does. If the function `records`, a call of a tensor that wants a gradient is left to
-    it."""
+    """A function with a short way in front. `plan` is given what the function would be, with Specs for tensors, all of which the CPU holds
+    (or with `devices` any that has values), and gives what runs such a call, if anything quick does. If the function `records`, a call of a
+    tensor that wants a gradient is left to it."""
 
     def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
         known: Table[Any, Any] = Table("dispatch.quick.known", PLANS, DEFAULT_DTYPE)
@@ -65,7 +65,7 @@ def quickly(
             result = slow(*args, **more)
             if found is not None:
                 known.keep(key, _planned(plan, slow, args, more))
-            elif _plain(given):
+            elif _plain(given, devices):
                 known.keep(key, ())
             return result
 
@@ -74,11 +74,11 @@ def quickly(
     return partial(before_guard, shortened)
 
 
-def _plain(given: tuple[Any, ...]) -> bool:
+def _plain(given: tuple[Any, ...], devices: bool) -> bool:
     """Whether arguments that are equal, and of the same types, are the same: 0.0 is not -0.0; and NaN is found by no key."""
     return all(
         [
-            (type(x._spec) is Spec and x._spec.backend is backend.cpu)
+            (type(x._spec) is Spec and (x._spec.backend.holds if devices else x._spec.backend is backend.cpu))
             if isinstance(x, Tensor)
             else type(x) in _PLAIN and not (type(x) is float and not (x < 0 or x > 0))
             for x in given

@@ -111,7 +111,7 @@ def _planned(input: Spec, grid: Spec, mode: Any, padding_mode: Any, align_corner
     return grids.reading(input, grid, numbers[0], numbers[1], align_corners)
 
 
-@quickly(_planned)
+@quickly(_planned, devices=True)
 def grid_sample(
     input: Tensor,
     grid: Tensor,

@@ -19,7 +19,7 @@ def _planned(
     return normalise.group_norm_of(input, weight, bias, num_groups, float(eps))
 
 
-@quickly(_planned)
+@quickly(_planned, devices=True)
 def group_norm(
     input: Tensor,
     num_groups: int,

@@ -127,7 +127,7 @@ def _all_three(
     return found
 
 
-@quickly(_all_three)
+@quickly(_all_three, devices=True)
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,7 +178,7 @@ def _by_statistics(
     )
 
 
-@quickly(_by_statistics)
+@quickly(_by_statistics, devices=True)
 def _evaluated(
     input: Tensor,
     mean: Tensor | None,

@@ -73,7 +73,7 @@ def _mix(input: Tensor, *, groups: int) -> Tensor:
     return in_format_of(input, reshape(moved, tuple(input.shape)))
 
 
-@quickly(_quick_shuffle)
+@quickly(_quick_shuffle, devices=True)
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     """[..., c * r^2, h, w] as [..., c, h * r, w * r], r being `upscale_factor`: each place gets a square of r * r pixels from as
     many channels.

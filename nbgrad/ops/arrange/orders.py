@@ -338,7 +338,7 @@ def _quick_repeats(input: Any, repeats: Any, dim: Any, *, output_size: Any) -> Q
     return copier(spread, spread.dense(), shown=made)
 
 
-@quickly(_quick_repeats)
+@quickly(_quick_repeats, devices=True)
 def repeat_interleave(
     input: Any = unset, repeats: Any = unset, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

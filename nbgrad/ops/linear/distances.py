@@ -246,7 +246,7 @@ def _quick_pairs(input: Spec, p: Any) -> Quick | None:
     return lambda t: norm(e.sub(first(t), second(t)))
 
 
-@quickly(_quick_pairs)
+@quickly(_quick_pairs, devices=True)
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The distances of order `p` between each two of n rows, as one line of `n * (n - 1) / 2`: the first row to the others, then the second
     to those behind it, and so on.

@@ -570,7 +570,7 @@ def _quick_buckets(input: Any, boundaries: Spec, *, out_int32: Any, right: Any, 
     return None if search is None else lambda values, edges: search(edges, values)
 
 
-@quickly(_quick_search, records=False)
+@quickly(_quick_search, records=False, devices=True)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,
@@ -666,7 +666,7 @@ def _searching(edges: Spec, values: Spec, right: bool) -> tuple[Spec, Any]:
     return out, lambda got, values, edges: launch(address, out.numel, got, values, edges, *how)
 
 
-@quickly(_quick_buckets, records=False)
+@quickly(_quick_buckets, records=False, devices=True)
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:

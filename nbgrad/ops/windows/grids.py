@@ -38,6 +38,11 @@ from nbgrad.ops.windows.extremes import _dense, of_three
 MODES = ("linear", "nearest", "cubic")  # and paddings: zeros, border, reflection
 
 
+def _reading(mode: str, sp: Spec, *how: Any) -> Callable[..., Tensor]:
+    run: Callable[..., Tensor] = _runner("read" if sp.backend.prompt else "read at once", mode, sp, *how)
+    return run
+
+
 def _adding(*how: Any) -> Callable[..., Tensor]:
     """As `_runner`: on a device, several places at once, unless their order is to be the same each time."""
     sp = how[1]
@@ -126,14 +131,7 @@ def _sampler(dims: int) -> Callable[..., Any]:
         input: Tensor, grid: Tensor, *, mode: str, padding: int, corners: bool, orders: Ints
     ) -> Tensor:
         sp, size = input._spec.dense(), tuple(input.shape)[-dims:]
-        run = _runner(
-            "read" if sp.backend.prompt else "read at once",
-            mode,
-            sp,
-            grid._spec.dense(),
-            size,
-            (padding, corners, *orders),
-        )
+        run = _reading(mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
         return run(_dense(input), _dense(grid))
 
     @differentiable(
@@ -169,10 +167,7 @@ def reading(input: Spec, grid: Spec, mode: int, padding: int, corners: bool) -> 
     """What reads, without a record, pictures that lie so where a grid says; both lie in order."""
     dims = input.ndim - 2
     settings = padding, corners, *(0,) * dims
-    run: Callable[..., Tensor] = _runner(
-        "read", MODES[mode], input, grid, tuple(input.shape)[-dims:], settings
-    )
-    return run
+    return _reading(MODES[mode], input, grid, tuple(input.shape)[-dims:], settings)
 
 
 # ---------------------------------------------------------------- grids of affine maps
