@@ -238,7 +238,7 @@ class CUDA:
         return self._launchers.get(key) or self._launchers.setdefault(key, self._launcher(*key))
 
     def _launcher(self, *key: Any) -> Launch:
-        made = launcher(self.driver, *key, memory=(Buffer, Block))
+        made = launcher(self.driver, (Buffer, Block), *key)
         if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") in ("", "0"):
             return made
 

@@ -6,7 +6,8 @@ what a call that is not the first of its kind asks of the driver (a case that ma
 the device is therefore anything, and a case that this ends is left out.
 
 The table is gone through several times, and of a case the least counts. A loop of plain Python is timed before each case: how far that is
-above its own least says how busy the machine was, and a case whose least was taken beside a slow loop is marked with `~`.
+above its own least says how busy the machine was, and a case whose least was taken beside a slow loop is marked with `~`. In brackets
+stands what it comes to if it was slowed down as much as the loop.
 """
 
 from __future__ import annotations
@@ -114,14 +115,22 @@ def main(null: Any, names: list[str]) -> None:
     least = min(loops)
     for each in sorted(timed, key=lambda each: -each.us):
         busy = "~" if each.loop > BUSY * least else ""
-        print(f"{each.us:8.2f}{busy} {each.name}", *[f"{n} {k}" for n, k in each.asked.items()])
+        print(
+            f"{each.us:8.2f}{busy} ({each.us * least / each.loop:.2f}) {each.name}",
+            *[f"{n} {k}" for n, k in each.asked.items()],
+        )
     print(f"loop of plain Python: least {least:.0f} us, median {median(loops):.0f}, most {max(loops):.0f}")
     for count in sorted({each.asked.get("launches", 0) for each in timed}):
         those = [each.us for each in timed if each.asked.get("launches", 0) == count]
         over = sum(us > BAR for us in those)
         print(f"launches {count}: {over} of {len(those)} above {BAR} us; median {median(those):.2f}")
     over, busy = sum(each.us > BAR for each in timed), sum(each.loop > BUSY * least for each in timed)
-    print(f"{over} of {len(timed)} above {BAR} us, {busy} timed while busy; left out:", *ended, sep="\n  ")
+    scaled = sum(each.us * least / each.loop > BAR for each in timed)
+    print(
+        f"{over} of {len(timed)} above {BAR} us ({scaled} as if the loop were at its least), {busy} timed while busy;",
+        "left out:",
+        *[f"\n  {each}" for each in ended],
+    )
 
 
 if __name__ == "__main__":

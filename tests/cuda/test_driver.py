@@ -110,8 +110,15 @@ for way in (lambda: x * 2.5, lambda: (x * w).sum().backward(), lambda: torch.sof
     way()
     assert direct._now[direct.STREAM] == 1
 raises(RuntimeError, "two devices, cuda:0 and cpu!", torch.add, x, torch.ones(4))
-asked = null.asked(lambda: x * 2.5)
-assert asked == {"launches": 1}, asked
+for launches, way in (
+    (1, lambda: x * 2.5),
+    (1, lambda: torch.searchsorted(x, x)),
+    (1, lambda: torch.repeat_interleave(x, 2)),
+    (2, lambda: x.quantile(0.3)),
+    (4, lambda: torch.gradient(x)),
+):
+    way(), way()
+    assert null.asked(way) == {"launches": launches}, (launches, null.asked(way))
 cuda.cuCtxSetCurrent(0)
 raises(torch.AcceleratorError, "CUDA error: ", lambda: x * 2.5)
 """

@@ -73,11 +73,14 @@ def test_a_block_goes_to_its_own_stream_again() -> None:
     assert pool.all.segments == 2
 
 
-def test_counts_are_those_of_all_that_is_lent() -> None:
-    """Beside a list of what is."""
+@pytest.mark.parametrize("events", [16, 8192])
+def test_counts_are_those_of_all_that_is_lent(events: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a list of what is; counted many times on the way, or once."""
+    monkeypatch.setattr("nbgrad.memory.pool.EVENTS", events)
     driver, pool = made(total=1 << 40)
     rng, lent = random.Random(0), list[tuple[int, int, int]]()
     most = asked = 0
+    peaks = dict.fromkeys(("all", "small_pool", "large_pool"), (0, 0))
     for _ in range(4000):
         if rng.random() < 0.55:
             nbytes = rng.choice([rng.randrange(1, 5000), rng.randrange(SMALL, 9 * MB)])
@@ -87,7 +90,16 @@ def test_counts_are_those_of_all_that_is_lent() -> None:
         elif lent:
             pool.free(*lent.pop(rng.randrange(len(lent))))
         most = max(most, sum(n for _, n, _ in lent))
+        for kind, (count, nbytes) in peaks.items():
+            those = [
+                -(-n // 512) * 512
+                for _, n, _ in lent
+                if kind == "all" or (n <= SMALL) == (kind == "small_pool")
+            ]
+            peaks[kind] = max(count, len(those)), max(nbytes, sum(those))
     figures = pool.figures()
+    for kind, both in peaks.items():
+        assert (figures["allocation"][kind]["peak"], figures["allocated_bytes"][kind]["peak"]) == both
     assert figures["requested_bytes"]["all"]["current"] == sum(n for _, n, _ in lent)
     assert figures["requested_bytes"]["all"]["peak"] == most
     assert figures["requested_bytes"]["all"]["allocated"] == asked

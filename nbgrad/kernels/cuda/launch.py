@@ -124,7 +124,7 @@ def _whole(n: int) -> int:
 
 
 def launcher(
-    driver: Driver, buffers: int, numbers: str, alone: bool, elements: int, memory: tuple[type, type]
+    driver: Driver, memory: tuple[type, type], buffers: int, numbers: str, alone: bool, elements: int
 ) -> Launch:
     """For about so many elements. `numbers` holds one letter per number after the buffers: d for float64, q for int64. No driver is
     given a bool, which is one byte. Buffers are mostly of the types of `memory`."""

@@ -18,7 +18,8 @@ from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undiff
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
-from nbgrad.dispatch.stanza import method, method_alone
+from nbgrad.dispatch.stanza import method, method_alone, stanza
+from nbgrad.expr import prims as p
 from nbgrad.kernels.cpu import sort as templates
 from nbgrad.kernels.cuda import sort as device
 from nbgrad.kernels.launch import FEW
@@ -26,6 +27,7 @@ from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import gather, scatter_add
+from nbgrad.ops.pointwise.choices import lerp_body
 from nbgrad.ops.reduce.extremes import share_among
 from nbgrad.ops.reduce.walk import Walk, as_lines, still, walk, without
 from nbgrad.ops.views.copy import contiguous, full, to_dtype, zeros
@@ -497,7 +499,67 @@ def _quantile(
     return got if out is None else into(name, out, got, (input,))
 
 
+_between = stanza(
+    lambda low, high, last, weight: p.where(p.isnan(last), last, lerp_body(low, high, weight)),
+    name="quantile_between",
+    method=False,
+    shared=False,
+)
+_ranked = stanza(
+    lambda value, last: p.where(p.isnan(last), last, value),
+    name="quantile_ranked",
+    method=False,
+    shared=False,
+)
+
+
+def _rank(q: float, n: int, d: dtypes.dtype, interpolation: str) -> tuple[int, int, float]:
+    """The ranks that a quantile of `n` values lies between, and how far it is from the first to the second."""
+    kind = np.dtype(d.code).type
+    rank = kind(q) * kind(n - 1)
+    below = int(rank)
+    part = float(rank - kind(below))
+    above = below + (part > 0)
+    if interpolation == "nearest":
+        even = part == 0.5 and not below % 2
+        return (below, below, 0.0) if part < 0.5 or even else (above, above, 0.0)
+    if interpolation in ("lower", "higher"):
+        return (below, below, 0.0) if interpolation == "lower" else (above, above, 0.0)
+    return below, above, part if interpolation == "linear" else 0.5
+
+
+def _quick_quantile(
+    input: Spec, q: Any, dim: Any, keepdim: Any, *, interpolation: Any, out: Any
+) -> Quick | None:
+    """Of a number `q`, by which the ranks are known. Where a line has a NaN, that is its last, and its quantile."""
+    if out is not None or type(q) not in (int, float) or type(keepdim) is not bool or not input.canonical:
+        return None
+    if dim is not None and (type(dim) is not int or not input.ndim):
+        return None
+    d, lines = (0, input.like((input.numel,))) if dim is None else (layout.wrap_dim(dim, input.ndim), input)
+    n, step = tuple.__getitem__(lines.shape, d), lines.strides[d]
+    ordered, part = ranks(lines, d, placed=False), without(lines, d)
+    low, high, weight = _rank(q, n, input.dtype, interpolation)
+    gone = tuple(range(input.ndim)) if dim is None else (d,)
+    made = input.like(layout.reduced_shape(tuple(input.shape), gone, keepdim))
+    view, size = input.backend.view, step * input.itemsize
+    between = interpolation in ("linear", "midpoint")
+
+    def found(t: Tensor) -> Tensor:
+        buf = ordered(wrap(t._buf, lines))._buf
+        first, last = wrap(view(buf, low * size), part), wrap(view(buf, (n - 1) * size), part)
+        got = (
+            _between(first, wrap(view(buf, high * size), part), last, weight)
+            if between
+            else _ranked(first, last)
+        )
+        return wrap(got._buf, made)
+
+    return found
+
+
 @method
+@quickly(_quick_quantile, devices=True)
 def quantile(
     input: Tensor,
     q: Any,

@@ -284,7 +284,7 @@ def _fits_any(value: Any) -> bool:
 
 
 # PyTorch's formula changes at weight 0.5, so that both ends are exact.
-def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
+def lerp_body(input: Any, end: Any, weight: Any) -> Any:
     near = p.lt(p.abs(weight), 0.5)
     return choose(near, input, end) + choose(near, weight, weight - 1) * (end - input)
 
@@ -308,7 +308,7 @@ def _one_dtype(compute: Any, operands: Any) -> None:
     vjp=lambda g, weight: (g * (1 - weight), g * weight, None),
 )
 def _lerp_number(input, end, weight):
-    return _lerp_body(input, end, weight)
+    return lerp_body(input, end, weight)
 
 
 @stanza(
@@ -321,7 +321,7 @@ def _lerp_number(input, end, weight):
     vjp=lambda g, input, end, weight: (g * (1 - weight), g * weight, g * (end - input)),
 )
 def _lerp_tensor(input, end, weight):
-    return _lerp_body(input, end, weight)
+    return lerp_body(input, end, weight)
 
 
 @method
