@@ -50,7 +50,33 @@ class _Handler(ctypes.Structure):
 _SET_HANDLER = 304  # PyDataMem_SetHandler, by its place in NumPy's C interface
 
 
-class Guard:
+class Handler:
+    """What NumPy asks for memory: functions of Numba's for malloc, calloc, realloc and free, which take and give addresses as integers."""
+
+    def __init__(self, name: str, functions: Sequence[Any]) -> None:
+        self.functions, self.name = functions, b"mem_handler"
+        of = ctypes.pythonapi.PyCapsule_New
+        of.restype, of.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.handler = _Handler(name.encode(), 1, _Allocator(None, *[f.address for f in functions]))
+        self.capsule = of(ctypes.addressof(self.handler), self.name, None)
+
+    def install(self) -> Any:
+        """For all arrays that are made from now on, in this thread. Gives what was asked before."""
+        return set_handler(self.capsule)
+
+
+def set_handler(capsule: Any) -> Any:
+    from numpy._core import _multiarray_umath
+
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    interface = pointer(_multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    table = ctypes.cast(interface, ctypes.POINTER(ctypes.c_void_p))
+    set_ = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET_HANDLER] or 0)
+    return set_(capsule)
+
+
+class Guard(Handler):
     """An allocator for NumPy, compiled by Numba. A block is a page for its size, a guard, the data's pages, a guard."""
 
     def __init__(self, mode: str) -> None:
@@ -131,28 +157,15 @@ class Guard:
         def free(ctx: int, where: int, size: int) -> None:
             release(where)
 
-        self.functions = [
-            cfunc(address(address, address))(malloc),
-            cfunc(address(address, address, address))(calloc),
-            cfunc(address(address, address, address))(realloc),
-            cfunc(types.void(address, address, address))(free),
-        ]
-        self.handler = _Handler(b"guarded", 1, _Allocator(None, *[f.address for f in self.functions]))
-
-    def install(self) -> None:
-        """For all arrays that are made from now on, in this thread."""
-        of, pointer = ctypes.pythonapi.PyCapsule_New, ctypes.pythonapi.PyCapsule_GetPointer
-        of.restype, of.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        from numpy._core import _multiarray_umath
-
-        table = ctypes.cast(
-            pointer(_multiarray_umath._ARRAY_API, None),
-            ctypes.POINTER(ctypes.c_void_p),  # type: ignore[attr-defined]
+        super().__init__(
+            "guarded",
+            [
+                cfunc(address(address, address))(malloc),
+                cfunc(address(address, address, address))(calloc),
+                cfunc(address(address, address, address))(realloc),
+                cfunc(types.void(address, address, address))(free),
+            ],
         )
-        set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET_HANDLER] or 0)
-        self.name = b"mem_handler"
-        set_handler(of(ctypes.addressof(self.handler), self.name, None))
 
 
 # ---------------------------------------------------------------- cases, in a child
