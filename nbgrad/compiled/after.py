@@ -240,7 +240,7 @@ class After:
         conditions = [
             "not recording.on and not shared.rare and not elsewhere.threads",
             "default() is usual and determinism.level == level",
-            *kind.conditions(names, run.record.backwards > 0),
+            *kind.conditions(names, run.record.backwards > 0, state.asks, state.keyed),
         ]
         unchanged = [
             "modes.grad is grad_mode and (modes.modes is PLAIN or modes.modes == PLAIN) and not modes.active and modes.asked == 2",

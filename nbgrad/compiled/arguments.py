@@ -59,6 +59,7 @@ class Kind:
         _flat(kwargs, "kwargs", self.leaves, self.containers)
         self.tensors: list[Tensor] = []
         self.paths: list[str] = []
+        self.own: list[Any] = []  # attributes that tensors have
         self.objects: list[Any] = []
         key: list[Any] = []
         self.where: list[Any] = []  # the lines that are to blame for what is unknown
@@ -78,13 +79,13 @@ class Kind:
                 self.tensors.append(v)
                 self.paths.append(path)
                 same = next(k for k, t in enumerate(self.tensors) if t is v)
-                key.append((v._spec, v._rg, linked, same))
+                key.append((v._spec, v._rg, linked, same, *self._own(v, path)))
             elif path in numbers:
                 key.append((getattr(v, "kind", type(v)), "another"))
             elif type(v) in PLAIN_KINDS:
                 if type(v) in (int, float):
                     self.plain[path] = v
-                key.append((type(v), v))
+                key.append((type(v), exact(v)))
             elif type(v) is tuple and len(v) == 2 and isinstance(v[0], type):
                 key.append(v)
                 if v[0] not in (list, tuple, dict):  # whose methods may be called
@@ -93,6 +94,14 @@ class Kind:
                 self.objects.append(v)
                 key.append(id(v))
         self.key = (modes.grad, *key)
+
+    def _own(self, t: Tensor, path: str) -> list[Any]:
+        """Attributes that the user gave a tensor."""
+        own = [(name, type(v), exact(v)) for name, v in t.__dict__.items() if type(v) in PLAIN_KINDS]
+        if len(own) < len(t.__dict__):
+            self.unknown = f"`{path}` has attributes that are objects"
+        self.own.append(own)
+        return own
 
     def loose(self) -> Any:
         """What calls share that differ in numbers only."""
@@ -108,6 +117,9 @@ class Kind:
             plain = type(v) is type(w) and type(v) in (*PLAIN_KINDS, tuple)
             if p != q or not (v is w or (plain and v == w)):
                 return p
+        for path, own, now in zip(self.paths, self.own, other.own):
+            if own != now:
+                return f"the attributes of `{path}`"
         return "" if len(self.leaves) == len(other.leaves) else self.leaves[-1][0]
 
     def told_from(self, leaves: list[tuple[str, Any]]) -> str:
@@ -118,8 +130,9 @@ class Kind:
                 return f"`{path}` ({was}, and now {now})"
         return ""
 
-    def conditions(self, names: dict[str, Any], hooks: bool) -> list[str]:
-        """`hooks` says that there must be none."""
+    def conditions(self, names: dict[str, Any], hooks: bool, asked: bool, tables: list[Any]) -> list[str]:
+        """`hooks` says that there must be none, `asked` that attributes are looked for that a tensor may not have; `tables` have
+        tensors for keys, and none of these."""
         lines: list[str] = []
         seen: dict[int, str] = {}
         for path, v in self.leaves:
@@ -137,14 +150,21 @@ class Kind:
                 )
                 if hooks:
                     lines.append("(t._ad is None or not (t._ad.hooks or t._ad.post_hooks))")
+                if v.__dict__:
+                    lines.append(f"len(t.__dict__) == {len(v.__dict__)}")
+                    lines += [
+                        _equal(f"{path}.__dict__.get({key!r})", own, f"{name}_{k}", names)
+                        for k, (key, own) in enumerate(v.__dict__.items())
+                    ]
+                elif asked:
+                    lines.append("not t.__dict__")
+                for k, table in enumerate(tables):
+                    names[f"table{k}"] = table
+                    lines.append(f"t not in table{k}")
             elif path in self.numbers:
                 lines.append(told(getattr(v, "kind", type(v)), path))
-            elif type(v) in (bool, type(None)) or isinstance(v, type):
-                names[name] = v
-                lines.append(f"{path} is {name}")
-            elif type(v) in PLAIN_KINDS:
-                names[name], names[f"{name}t"] = v, type(v)
-                lines.append(f"type(t := {path}) is {name}t and t == {name}")
+            elif type(v) in PLAIN_KINDS or isinstance(v, type):
+                lines.append(_equal(path, v, name, names))
             elif type(v) is tuple and len(v) == 2 and isinstance(v[0], type):
                 names[name] = v[0]
                 if v[1] is _FIELDS:
@@ -163,7 +183,32 @@ class Kind:
             else:
                 names[name] = v
                 lines.append(f"{path} is {name}")
+        alike: dict[Any, list[str]] = {}
+        for place, path in seen.items():
+            t = next(t for t in self.tensors if id(t) == place)
+            alike.setdefault((t._spec, t._rg), []).append(path)
+        for paths in alike.values():  # no two of them are one
+            if len(paths) == 2:
+                lines.append(f"{paths[0]} is not {paths[1]}")
+            elif len(paths) > 2:
+                lines.append(f"len({{{', '.join([f'id({p})' for p in paths])}}}) == {len(paths)}")
         return lines
+
+
+def exact(value: Any) -> Any:
+    """What is equal for numbers that are the same: 0.0 is not -0.0, and what is no number is itself."""
+    return repr(value) if type(value) is complex or (type(value) is float and not abs(value) > 0) else value
+
+
+def _equal(text: str, value: Any, name: str, names: dict[str, Any]) -> str:
+    """The condition that this plain value is there."""
+    names[name] = value
+    if type(value) in (bool, type(None)) or isinstance(value, type):
+        return f"{text} is {name}"
+    names[f"{name}t"] = type(value)
+    if exact(value) is not value:
+        return f"type(t := {text}) is {name}t and repr(t) == {exact(value)!r}"
+    return f"type(t := {text}) is {name}t and t == {name}"
 
 
 class Kept:

@@ -32,12 +32,14 @@ from nbgrad.tape import engine
 _OURS = "nbgrad"
 _SYSTEM = sys.stdlib_module_names | {"numpy", "numba", "llvmlite"}
 _PURE = {
-    *("abs", "all", "any", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash", "id"),
+    *("abs", "all", "any", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash"),
     *("isinstance", "issubclass", "iter", "len", "max", "min", "next", "ord", "pow", "repr", "round"),
     *("sorted", "sum", "setattr", "__build_class__", "locals", "vars"),
 }
 _PURE_MODULES = {"math", "_operator", "itertools", "_functools", "_bisect", "_collections"}
-_PLAIN = (list, dict, tuple, str, set, frozenset, int, float, bytes, range, complex, type, slice)
+_PLAIN = (list, dict, tuple, str, set, frozenset, int, float, bytes, range, complex, slice)
+_KINDS = {*_PLAIN, type, object}  # whose class methods give the same for the same
+_OF_CLASSES = {"__new__", "fromkeys", "mro", "__init_subclass__", "__subclasshook__"}  # as do these of all
 _MAKERS = {f"nbgrad.ops.make.{name}" for name in ("factories", "filled", "counted", "constructors", "data")}
 _MAKERS |= {"nbgrad.ops.host.values"}
 # Functions of nbgrad's own that look at values, or at what a record does not hold.
@@ -181,6 +183,7 @@ class Record:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, Any]] = []  # with the batch of an optimizer whose step it is
         self.codes: Codes = {}
+        self.late: Codes = {}  # those that ran behind the call, in its backward
         self.refusal = ""
         self.where: list[tuple[CodeType, int]] = []  # the lines that were done then, the innermost first
         self.went_back: list[tuple[CodeType, int]] = []  # and those of the first backward
@@ -286,6 +289,8 @@ def record(function: Callable[[], Any], behind: Callable[[Any], Any] | None = No
                 return
             if kind == "users" or (kind == "system" and _asked_by_user(frame)):
                 made.codes[id(code)] = code, frame.f_globals
+                if made.cut is not None:
+                    made.late[id(code)] = made.codes[id(code)]
             elif kind == "read" and not (code.co_name == "data_ptr" and _ours(frame.f_back)):
                 made.refuse("a value is read", frame)
             elif kind == "draw":
@@ -429,7 +434,7 @@ def _kind(frame: FrameType) -> str:
         return "grad"
     if any([code is other for other in _STREAM]):
         return "random"
-    if name in _READS:
+    if name in _READS or code is _VERSION:
         return "read"
     if name == "left_out" and module == f"{_OURS}.compiler":
         return "left out"
@@ -452,6 +457,7 @@ _ARRAYS = adjoints.Differentiable._check_apart.__code__  # which all its calls p
 _OWNERS = adjoints.Differentiable._given_first.__code__
 _UNSEEN, _ENGINE = unseen.__code__, engine.run.__code__
 _GRADS = [f.__code__ for f in (Tensor.grad.fget, Tensor.grad.fset, Tensor.grad.fdel)]  # type: ignore[attr-defined]
+_VERSION = Tensor._version.fget.__code__  # type: ignore[attr-defined]
 _SET_GRAD = Tensor.grad.fset.__code__  # type: ignore[attr-defined]
 _ZEROS = backend.CPU.zeros.__code__
 _CLEAR = backend.CPU.clear.__code__
@@ -493,6 +499,8 @@ def _judge(made: Record, frame: FrameType, called: Any, looked: _Looked) -> None
         if module == "builtins" and name in _PURE:
             return
         if module in _PURE_MODULES or isinstance(owner, _PLAIN):
+            return
+        if isinstance(owner, type) and (owner in _KINDS or name in _OF_CLASSES):
             return
     elif isinstance(owner, _PLAIN) or getattr(called, "__objclass__", None) in _PLAIN:
         return

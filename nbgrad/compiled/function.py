@@ -237,6 +237,18 @@ class Compiled:
             self._function, [*kind.objects], record.codes, record.backwards > 0, self._loose.keys()
         )
 
+    def _behind(self, kind: Kind, record: capture.Record) -> State | None:
+        """What the user's own code reads when a backward calls it, which may be another by then."""
+        if not record.late:
+            return None
+        state = watched(self._function, [*kind.objects], record.late, False, (), record.codes)
+        for spot, _ in state.spots.values():
+            if spot.identity in self._loose:
+                raise Unknown(
+                    f"a backward through its results reads `{spot.path}`, which is another at each call"
+                )
+        return state if state.lines else None
+
     def _refuse(self, kind: Kind, why: str, for_good: bool, where: Where | None) -> None:
         """`where` are the lines to cut at; None where no cut would help."""
         again = self._is_piece and why == self._why  # a piece may be cut as well at once
@@ -491,6 +503,7 @@ class Compiled:
         after = After(run, snapshot, result, known, lasting, graph)
         _nothing_is_kept(after, alive, seen.run, run)
         threads.go_on(self)
+        late = self._behind(kind, run.record)
         way = back = None
         if run.record.behind is not None:
             graph, backward = divide(graph, run, known)
@@ -498,6 +511,7 @@ class Compiled:
             save(back.ready, known)
             way = Way(name, self._function, run.record.behind, back.ready, why_not_again(graph, run))
             way.place(run.record.behind, known)
+            way.late = late
         entry = improved(graph, lambda ready: prove(ready, snapshot, run, steps))
         entry.call = after.write(entry.ready, steps, state, kind, self._function, {}, way, numbers)
         entry.kind, entry.state, entry.back = Kept(kind), state, back

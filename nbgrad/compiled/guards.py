@@ -276,6 +276,10 @@ class _Rows:
             if type(row) is list and id(row) in self._sized and type(k) is int and 0 <= k < len(row):
                 self.kept.append(row[k])
                 return self.behind(id(row) + _ITEMS, 8 * k)
+        elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "type":
+            of = self._named(tree.args[0])
+            self.kept.append(type(of))
+            return self.word(id(of) + _TYPE)
         elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute) and tree.func.attr == "get":
             table, key = self._named(tree.func.value), tree.args[0]
             if type(table) is dict and isinstance(key, ast.Constant) and type(key.value) in (str, int):

@@ -202,6 +202,8 @@ class Way:
         self.made: list[tuple[int, int, Spec] | int | None] = []
         self.stopped = False  # somebody asked for more than it can
         self.state: State | None = None  # what the function reads
+        self.late: State | None = None  # and what its own backward reads
+        self.still: Callable[[], bool] | None = None  # whether that is as it was
         self.spots: list[Spot] = []  # and the numbers there, which each call has for itself
 
     def place(self, rehearsal: Rehearsal, known: dict[int, Memory]) -> None:
@@ -260,6 +262,12 @@ class Way:
         for t, version in [*zip(read, versions), *zip(saved[1:], node.versions[1:])]:
             if _version(t) != version:
                 raise modified(t, version, "")
+        if self.late is not None and not self._still():
+            self.stopped = True
+            raise RuntimeError(
+                f"nbgrad.compile: the backward of `{self.name}` reads `{self.late.changed()}`, which is not as it was at the call. Call "
+                "the function itself for that."
+            )
         given = [grads] if len(self.specs) == 1 else grads
         if graph or state.active or any(type(g._spec) is not Spec for g in given if g is not None):
             return self._by_function(node, given)
@@ -286,6 +294,16 @@ class Way:
                 memory = fresh[where] if where >= 0 else coming[-1 - where]._buf
                 found.append(wrap(memory[offset:] if offset else memory, sp))
         return found
+
+    def _still(self) -> bool:
+        """Whether all is as it was that the user's own backward reads."""
+        assert self.late is not None
+        if self.still is None:
+            self.still = self.late.check()
+        try:
+            return self.still()
+        except Exception:  # an attribute that is no more
+            return False
 
     def _by_function(self, node: Node, given: Sequence[Any]) -> Sequence[Any]:
         """A gradient that is to be differentiated itself, or many at once: the function is run again, with a history."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 import builtins
 import dis
 import itertools
+import gc
 import re
 import sys
+import threading
 from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import (
     BuiltinFunctionType,
     CellType,
+    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -29,6 +33,7 @@ from weakref import ReferenceType
 import numpy as np
 
 from nbgrad import adjoints
+from nbgrad.compiled.arguments import exact
 from nbgrad.compiled.capture import Codes
 from nbgrad.compiled.graph import Unknown
 from nbgrad.compiled.numbers import Spot, kinds, numeric, told
@@ -38,6 +43,7 @@ from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size, memory_format
 from nbgrad.nn.modules import module
 from nbgrad.nn.parameter import Parameter
+from nbgrad.nn.utils import parametrize
 from nbgrad.ops.make.generator import Generator
 from nbgrad.optim._update import RuleOptimizer
 from nbgrad.optim.optimizer import Optimizer
@@ -67,6 +73,8 @@ _LOOKS = {
     "exec",
     "locals",
 }
+# And of what may ask whether there is one.
+_ASKS = {"hasattr", "AttributeError", "Exception", "BaseException", "suppress"}
 _OF_MODULES = {*vars(module.Module()), "forward"}
 _OURS, _SYSTEM = "nbgrad", sys.stdlib_module_names | {"numpy"}
 
@@ -74,17 +82,28 @@ _OURS, _SYSTEM = "nbgrad", sys.stdlib_module_names | {"numpy"}
 class State:
     """What was reached, and the lines of the check."""
 
-    def __init__(self, codes: Codes, hooks: bool = True, loose: Container[tuple[int, Any]] = ()) -> None:
-        """`hooks` says that tensors must have none; `loose` are the spots of numbers that may be others at each call."""
-        self.codes, self.hooks, self.may = codes, hooks, loose
+    def __init__(
+        self,
+        codes: Codes,
+        hooks: bool = True,
+        loose: Container[tuple[int, Any]] = (),
+        behind: Codes | None = None,
+    ) -> None:
+        """`hooks` says that tensors must have none; `loose` are the spots of numbers that may be others at each call; `behind` are
+        the codes of a call whose backward ran these, which finds tensors as they were."""
+        self.codes, self.hooks, self.may, self.behind = codes, hooks, loose, behind
         self.spots: dict[tuple[int, Any], tuple[Spot, Any]] = {}  # where numbers are, and those
         self.loose: dict[tuple[int, Any], Spot] = {}
         self.line = 0  # the same of states that follow one another
         named = {n for code, _ in codes.values() for n in code.co_names}
+        if behind is not None:
+            named = {n for code, _ in codes.values() for n in set(code.co_names) - _of_context(code)}
         self.used, self.all_read = named | _CALLED, not named.isdisjoint(_LOOKS)
+        self.asks = self.all_read or not named.isdisjoint(_ASKS)
         self.lines: list[tuple[str, str]] = []  # a condition, and what it looks at
         self.names: dict[str, Any] = {"absent": _ABSENT, "Tensor": Tensor}
         self.tensors: dict[int, tuple[Tensor, str]] = {}
+        self.keyed: list[Any] = []  # tables whose keys are tensors
         self.optimizers: list[RuleOptimizer] = []
         self._seen: dict[int, Any] = {}
         self._named: dict[int, str] = {}
@@ -110,9 +129,10 @@ class State:
                 self.lines.append((_numbers(text, value), path))
                 return
         if type(value) in _EQUAL:
-            name = self.name(value)
+            name, same = self.name(value), exact(value)
+            equal = f"v == {name}" if same is value else f"repr(v) == {same!r}"
             self.lines.append(
-                (f"((v := {text}) is {name} or (type(v) is {type(value).__name__} and v == {name}))", path)
+                (f"((v := {text}) is {name} or (type(v) is {type(value).__name__} and {equal}))", path)
             )
         else:
             self.lines.append((f"{text} is {self.name(value)}", path))
@@ -129,6 +149,8 @@ class State:
         self._seen[id(value)] = value
         if len(self._seen) > MOST:
             raise Unknown(f"more than {MOST} objects can be reached from `{path}`")
+        if self.behind is not None and isinstance(value, (Tensor, Optimizer)):
+            return
         if isinstance(value, Tensor):
             self._tensor(value, path)
         elif kind in (tuple, Size):
@@ -178,6 +200,9 @@ class State:
                 raise Unknown(
                     f"`{path}` is a {kind.__name__}, which is written in C or derived from a container"
                 )
+            if isinstance(value, threading.local):
+                raise Unknown(f"`{path}` is another for each thread")
+            self.lines.append((f"type({self.name(value)}) is {self.name(kind)}", f"the class of `{path}`"))
             self.table(value.__dict__, path, "{}.{}", self.read_of(kind))
             self.kind(kind)
         else:
@@ -189,8 +214,10 @@ class State:
             if id(cls) in self._seen or cls.__module__.split(".")[0] in (*_SYSTEM, _OURS):
                 continue
             self._seen[id(cls)] = cls
+            own = self.name(gc.get_referents(cls.__dict__)[0])  # the table itself
+            self.lines.append((f"len({own}) == {len(cls.__dict__)}", f"the names of `{cls.__name__}`"))
             for key, v in cls.__dict__.items():
-                if key not in self.used:
+                if key not in self.used and id(getattr(v, "__code__", None)) not in self.codes:
                     continue
                 path = f"{cls.__name__}.{key}"
                 if numeric(v):
@@ -205,6 +232,8 @@ class State:
 
     def read_of(self, kind: type) -> set[str] | None:
         """The attributes that may be read of such an object, if not all: those that executed code names, and nbgrad's own of modules."""
+        if self.behind is not None:
+            return self.used | {"_modules"}
         ours = [cls for cls in kind.__mro__ if cls.__module__.split(".")[0] == _OURS]
         if (
             any(cls is not module.Module for cls in ours)
@@ -219,12 +248,15 @@ class State:
     def table(self, value: dict[Any, Any], path: str, shown: str, read: set[str] | None = None) -> None:
         """Of what is not `read` only the names are watched."""
         name = self.name(value)
-        self.lines.append(
-            (f"len({name}) == {len(value)}" if value else f"not {name}", f"the keys of `{path}`")
-        )
+        if self.behind is None or read is None:
+            length = f"len({name}) == {len(value)}" if value else f"not {name}"
+            self.lines.append((length, f"the keys of `{path}`"))
+        if any(isinstance(key, Tensor) for key in value):
+            self.keyed.append(value)
         for key, v in value.items():
             if read is not None and key not in read:
-                self.lines.append((f"{key!r} in {name}", f"the keys of `{path}`"))
+                if self.behind is None:
+                    self.lines.append((f"{key!r} in {name}", f"the keys of `{path}`"))
                 continue
             if not isinstance(key, (*_EQUAL, *_CONSTANT, Tensor)):
                 raise Unknown(f"`{path}` has keys that are objects")
@@ -243,17 +275,24 @@ class State:
         if value.__dict__:
             self.table(value.__dict__, path, "{}.{}")
         if id(value.__code__) not in self.codes:
+            for cell in value.__closure__ or () if self.behind is not None else ():
+                self._through(_contents(cell), path)
             return
         self.lines.append((f"{self.name(value)}.__code__ is {self.name(value.__code__)}", path))
         for cell_name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
-            try:
-                contents = cell.cell_contents
-            except ValueError:
-                continue
-            self.held(f"{self.name(cell)}.cell_contents", contents, cell_name, cell)
+            if (contents := _contents(cell)) is not _ABSENT:
+                self.held(f"{self.name(cell)}.cell_contents", contents, cell_name, cell)
+
+    def _through(self, value: Any, path: str) -> None:
+        """What only leads to what is read; whether it can be watched was asked of the whole call."""
+        with suppress(Unknown):
+            self.inside(value, path)
 
     def globals(self) -> None:
         """The names that executed code takes from its module, and from modules that these are."""
+        for code, scope in list((self.behind or {}).values()):
+            for name in scope.keys() & set(code.co_names):
+                self._through(scope[name], name)
         for code, scope in list(self.codes.values()):
             table, of = self.name(scope), scope.get("__name__", "")
             for each in dis.get_instructions(code):
@@ -290,6 +329,10 @@ class State:
         if type(t) not in (Tensor, Parameter):
             raise Unknown(f"`{path}` is a {type(t).__name__}")
         self.tensors[id(t)] = t, path
+        if t.__dict__:
+            self.table(t.__dict__, path, "{}.{}", None if self.all_read else self.used)
+        elif self.asks:
+            self.lines.append((f"not {self.name(t)}.__dict__", f"the attributes of `{path}`"))
         n, b, s = self.name(t), self.name(t._buf), self.name(t._spec)
         self.lines.append((f"{n}._buf is {b} and {n}._spec is {s} and {n}._rg == {t._rg}", path))
         if t._node is not None:
@@ -341,6 +384,13 @@ class State:
             self.lines.append((f"{self.name(states)}.get({self.name(p)}) is {self.name(kept)}", where))
             self.inside(kept, where)
 
+    def switches(self) -> None:
+        """What users switch for the whole process, by which nbgrad's own functions choose."""
+        table = self.name(vars(parametrize))
+        self.lines.append(
+            (f"{table}.get('_caching') is {self.name(parametrize._caching)}", "parametrize.cached()")
+        )
+
     def seen(self) -> list[Any]:
         """All objects that were reached."""
         return [*self._seen.values()]
@@ -379,6 +429,30 @@ class State:
         return "something that is as it was by now"
 
 
+def _of_context(code: CodeType) -> set[str]:
+    """Names that a `backward` reads of its context alone, which has what the call put there."""
+    if code.co_name != "backward" or not code.co_argcount:
+        return set()
+    own: set[str] = set()
+    others: set[str] = set()
+    before: Any = None
+    for each in dis.get_instructions(code):
+        if isinstance(each.argval, str) and each.opname.startswith("LOAD_") and each.argval in code.co_names:
+            (own if before == ("LOAD_FAST", code.co_varnames[0]) else others).add(each.argval)
+        elif isinstance(each.argval, str) and each.argval in code.co_names:
+            others.add(each.argval)
+        if each.opname != "CACHE":
+            before = each.opname, each.argval
+    return own - others
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _ABSENT
+
+
 def _numbers(text: str, value: Any) -> str:
     """The condition that there are numbers of the same kinds."""
     if type(value) is not tuple:
@@ -405,9 +479,10 @@ def watched(
     codes: Codes,
     hooks: bool = True,
     loose: Container[tuple[int, Any]] = (),
+    behind: Codes | None = None,
 ) -> State:
     """`given` are arguments that are objects with a state of their own."""
-    state = State(codes, hooks, loose)
+    state = State(codes, hooks, loose, behind)
     state.inside(function, getattr(function, "__name__", type(function).__name__))
     if not isinstance(function, (FunctionType, MethodType, partial)):
         call = type(function).__call__
@@ -418,4 +493,5 @@ def watched(
     for name, value in vars(module).items():
         if name.startswith("_global_"):
             state.inside(value, name)
+    state.switches()
     return state

@@ -1,0 +1,336 @@
+"""What a call depends on beside values, each changed behind its program's back: a compiled function sees it, to the bit."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nbgrad as T
+from nbgrad.compiled import capture
+from nbgrad.nn.utils import parametrize
+from tests.compiled.test_compile import bits
+
+STEPS, CHANGED = 12, 6
+Step = Callable[[int], Any]
+CASES: dict[str, Callable[[Any], Step]] = {}
+
+
+def case(function: Callable[[Any], Step]) -> Callable[[Any], Step]:
+    CASES[function.__name__] = function
+    return function
+
+
+@case
+def two_arguments_are_one(compile: Any) -> Step:
+    f = compile(lambda x, y: x * 2 if x is y else x * 3)
+    a, b = T.ones(3), T.ones(3)
+    return lambda k: f(a, a if k == CHANGED else b)
+
+
+@case
+def two_of_three_arguments_are_one(compile: Any) -> Step:
+    f = compile(lambda x, y, z: x * 2 if y is z else x * 3)
+    a, b, c = T.ones(3), T.ones(3), T.ones(3)
+    return lambda k: f(a, b, b if k == CHANGED else c)
+
+
+@case
+def an_argument_is_the_known_one(compile: Any) -> Step:
+    known = T.ones(3)
+    f = compile(lambda x: x * 2 if x is known else x * 3)
+    return lambda k: f(known if k == CHANGED else T.ones(3))
+
+
+@case
+def an_argument_is_a_key(compile: Any) -> Step:
+    known = T.ones(3)
+    scales = {known: 5.0}
+    f = compile(lambda x: x * (scales[x] if x in scales else 2.0))
+    return lambda k: f(known if k == CHANGED else T.ones(3))
+
+
+@case
+def an_attribute_of_an_argument(compile: Any) -> Step:
+    f = compile(lambda x: x * x.scale)
+
+    def step(k: int) -> Any:
+        x: Any = T.ones(3)
+        x.scale = 1.0 if k < CHANGED else float(k)
+        return f(x)
+
+    return step
+
+
+@case
+def an_attribute_that_an_argument_has_now(compile: Any) -> Step:
+    f = compile(lambda x: x * getattr(x, "scale", 2.0))
+
+    def step(k: int) -> Any:
+        x: Any = T.ones(3)
+        if k == CHANGED:
+            x.scale = 7.0
+        return f(x)
+
+    return step
+
+
+@case
+def an_attribute_is_set(compile: Any) -> Step:
+    def mark(x: Any) -> Any:
+        x.seen = True
+        return x * 2
+
+    f = compile(mark)
+
+    def step(k: int) -> Any:
+        x: Any = T.ones(3)
+        return f(x), T.tensor(x.seen)
+
+    return step
+
+
+@case
+def attributes_of_a_parameter(compile: Any) -> Step:
+    p: Any = T.nn.Parameter(T.ones(3))
+    p.scale, p.decays = 2.0, True
+    f = compile(lambda x: x * p * p.scale + (p if p.decays else 0))
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            p.scale = 7.0
+        if k == CHANGED + 2:
+            p.decays = False
+        return f(T.ones(3) * k).detach()
+
+    return step
+
+
+@case
+def an_attribute_that_a_parameter_has_now(compile: Any) -> Step:
+    p: Any = T.nn.Parameter(T.ones(3))
+    f = compile(lambda x: (x * p * 2 if hasattr(p, "scale") else x * p).detach())
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            p.scale = 7.0
+        return f(T.ones(3) * k)
+
+    return step
+
+
+@case
+def zeros_of_both_signs(compile: Any) -> Step:
+    f = compile(lambda x, s: 1 / (x * s))
+    return lambda k: f(T.ones(3), -0.0 if k == CHANGED else 0.0)
+
+
+@case
+def zeros_of_both_signs_in_a_table(compile: Any) -> Step:
+    table = {"s": 0.0}
+    f = compile(lambda x: 1 / (x * table["s"]))
+
+    def step(k: int) -> Any:
+        table["s"] = -0.0 if k == CHANGED else 0.0
+        return f(T.ones(3))
+
+    return step
+
+
+@case
+def another_class(compile: Any) -> Step:
+    class One:
+        def scale(self) -> float:
+            return 2.0
+
+    class Other:
+        def scale(self) -> float:
+            return 3.0
+
+    known: Any = One()
+    f = compile(lambda x: x * known.scale())
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            known.__class__ = Other
+        return f(T.ones(3))
+
+    return step
+
+
+@case
+def methods_that_python_calls(compile: Any) -> Step:
+    class Row:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, k: int) -> float:
+            return 3.0
+
+    row, kind = Row(), Row
+    f = compile(lambda x: x * len(row) * row[0])
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            kind.__len__ = lambda self: 5  # type: ignore[method-assign]
+        if k == CHANGED + 2:
+            kind.__getitem__ = lambda self, k: 7.0  # type: ignore[method-assign, assignment]
+        return f(T.ones(3))
+
+    return step
+
+
+@case
+def a_method_of_its_own(compile: Any) -> Step:
+    class Base:
+        def scale(self) -> float:
+            return 2.0
+
+    class Derived(Base):
+        pass
+
+    known, kind = Derived(), Derived
+    f = compile(lambda x: x * known.scale())
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            kind.scale = lambda self: 9.0  # type: ignore[method-assign]
+        return f(T.ones(3))
+
+    return step
+
+
+@case
+def computed_once(compile: Any) -> Step:
+    layer = T.nn.Linear(3, 3)
+    with T.no_grad():
+        layer.weight.copy_(T.eye(3))
+        layer.bias.zero_()
+
+    class Twice(T.nn.Module):
+        def forward(self, w: Any) -> Any:
+            return w * 2
+
+    parametrize.register_parametrization(layer, "weight", Twice())
+    f, x = compile(layer), T.ones(2, 3)
+
+    def step(k: int) -> Any:
+        original: Any = layer.parametrizations.weight.original  # type: ignore[union-attr]
+        if k < CHANGED:
+            return f(x).detach()
+        with parametrize.cached(), T.no_grad():
+            first = f(x)
+            original.add_(1.0)
+            return first, f(x)
+
+    return step
+
+
+@case
+def counts_of_writes(compile: Any) -> Step:
+    x = T.ones(3)
+    f = compile(lambda x: x * x._version)
+
+    def step(k: int) -> Any:
+        if k >= CHANGED:
+            x.add_(1)
+        return f(x)
+
+    return step
+
+
+@case
+def identities(compile: Any) -> Step:
+    a, b = T.ones(3), T.ones(3)
+    known = {id(a)}
+    f = compile(lambda x: x * 2 if id(x) in known else x * 5)
+    return lambda k: f(b if k == CHANGED else a)
+
+
+def values(got: Any) -> Any:
+    return bits(*got) if isinstance(got, tuple) else bits(got)
+
+
+@pytest.mark.filterwarnings("ignore:nbgrad.compile")
+@pytest.mark.parametrize("name", CASES)
+def test_what_changes_is_seen(name: str) -> None:
+    made: list[Any] = []
+
+    def compile(f: Any) -> Any:
+        made.append(T.compile(f))
+        return made[-1]
+
+    eager, compiled = CASES[name](lambda f: f), CASES[name](compile)
+    for k in range(STEPS):
+        assert values(compiled(k)) == values(eager(k)), k
+    programs = getattr(made[0], "compiled", made[0]).explain().graph_count
+    assert (programs == 0) == (name in ("counts_of_writes", "identities", "an_attribute_is_set"))
+
+
+@pytest.mark.filterwarnings("ignore:nbgrad.compile")
+def test_each_thread_has_its_own() -> None:
+    own = threading.local()
+    f = T.compile(lambda x: x * own.scale)
+
+    def calls(scale: float) -> list[float]:
+        own.scale = scale
+        return [f(T.ones(1)).item() for _ in range(5)]
+
+    assert calls(2.0) == [2.0] * 5
+    got: list[float] = []
+    thread = threading.Thread(target=lambda: got.extend(calls(5.0)))
+    thread.start()
+    thread.join()
+    assert got == [5.0] * 5
+
+
+@pytest.mark.filterwarnings("ignore:nbgrad.compile")
+def test_what_a_class_is_asked_for() -> None:
+    _, record = capture.record(lambda: datetime.datetime.now())
+    assert "now" in record.refusal
+    _, record = capture.record(lambda: (dict.fromkeys("ab"), int.from_bytes(b"a"), object.__new__(Twist)))
+    assert not record.refusal
+
+
+class Twist(T.autograd.Function):
+    """Its backward reads a setting."""
+
+    scale = [2.0]
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, by: float) -> Any:
+        ctx.by = by
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * Twist.scale[0] * ctx.by, None
+
+
+class Twisted(T.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.by = T.nn.Parameter(T.ones(3)), 1.0
+
+    def forward(self, x: Any) -> Any:
+        return Twist.apply(self.w * x, self.by).sum()
+
+
+def test_what_a_backward_reads_may_not_change_before_it(monkeypatch: Any) -> None:
+    model = Twisted()
+    f = T.compile(model)
+    for k in range(8):
+        model.by = 1.0 + k // 2
+        model.w.grad = None
+        y = f(T.ones(3))
+        model.by = -1.0  # the context has what it was
+        y.backward()
+        assert model.w.grad is not None and model.w.grad.tolist() == [2.0 * (1 + k // 2)] * 3
+    assert f.explain().graph_count
+    y = f(T.ones(3))
+    monkeypatch.setattr(Twist, "scale", [3.0])
+    with pytest.raises(RuntimeError, match="the backward of .* reads `Twist.scale`, which is not as it was"):
+        y.backward()
