@@ -57,6 +57,13 @@ def arena(graph: Graph) -> tuple[int, dict[int, int]]:
     return laid([*large, *[m for m in own if m.nbytes <= least // 100]])
 
 
+class Unsaid(IndexError):
+    """An index leads nowhere, of which a kernel tells no more: in which words it is told the function knows."""
+
+    def __init__(self) -> None:
+        super().__init__("an index is out of bounds")
+
+
 class Ready:
     """`run` takes the arrays that differ from call to call: fresh ones, then those of arguments and gradients."""
 
@@ -205,7 +212,10 @@ class Ready:
                 continue
             self.play(program, hired, helpers, *arrays)
             if refuses and self.flag[0]:
-                raise backend.refused(self.flag)
+                error = Unsaid() if not any(self.flag[1:]) else backend.refused(self.flag)
+                for k in range(4):
+                    self.flag[k] = 0
+                raise error
 
 
 class _Values:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import builtins
 import dis
-import itertools
 import gc
+import itertools
 import re
 import sys
 import threading

@@ -49,7 +49,7 @@ def an_argument_is_the_known_one(compile: Any) -> Step:
 def an_argument_is_a_key(compile: Any) -> Step:
     known = T.ones(3)
     scales = {known: 5.0}
-    f = compile(lambda x: x * (scales[x] if x in scales else 2.0))
+    f = compile(lambda x: x * scales.get(x, 2.0))
     return lambda k: f(known if k == CHANGED else T.ones(3))
 
 
@@ -270,6 +270,44 @@ def test_what_changes_is_seen(name: str) -> None:
     assert (programs == 0) == (name in ("counts_of_writes", "identities", "an_attribute_is_set"))
 
 
+REFUSALS: dict[str, Callable[[Any, Any], Any]] = {
+    "brackets": lambda x, i: x[i] * 2,
+    "gather": lambda x, i: x.gather(0, i),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "scatter": lambda x, i: x.scatter(0, i, 1.0),
+    "take": lambda x, i: x.take(i),
+    "put": lambda x, i: x.put(i, x[:2] * 1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_an_index_is_refused_in_the_words_of_the_function(name: str) -> None:
+    function = REFUSALS[name]
+    f, x, good = T.compile(function), T.arange(4.0), T.tensor([0, 2])
+    for _ in range(4):
+        f(x, good)
+    assert f.explain().graph_count
+    for bad in ([0, 9], [-7, 0], [0, 11]):
+        index = T.tensor(bad)
+        with pytest.raises((IndexError, RuntimeError)) as eager:
+            function(x, index)
+        with pytest.raises(eager.type) as compiled:
+            f(x, index)
+        assert str(compiled.value) == str(eager.value)
+        assert bits(f(x, good)) == bits(function(x, good))
+
+
+def test_an_index_that_is_refused_behind_a_write_is_an_error() -> None:
+    f, total = T.compile(lambda x, i: total.add_(1) * x[i]), T.zeros(())
+    for _ in range(4):
+        f(T.arange(4.0), T.tensor([0, 2]))
+    for _ in range(2):
+        before = total.item()
+        with pytest.raises(IndexError, match="an index is out of bounds"):
+            f(T.arange(4.0), T.tensor([0, 9]))
+        assert total.item() in (before, before + 1)
+
+
 @pytest.mark.filterwarnings("ignore:nbgrad.compile")
 def test_each_thread_has_its_own() -> None:
     own = threading.local()
@@ -298,7 +336,7 @@ def test_what_a_class_is_asked_for() -> None:
 class Twist(T.autograd.Function):
     """Its backward reads a setting."""
 
-    scale = [2.0]
+    scale = (2.0,)
 
     @staticmethod
     def forward(ctx: Any, x: Any, by: float) -> Any:
@@ -331,6 +369,8 @@ def test_what_a_backward_reads_may_not_change_before_it(monkeypatch: Any) -> Non
         assert model.w.grad is not None and model.w.grad.tolist() == [2.0 * (1 + k // 2)] * 3
     assert f.explain().graph_count
     y = f(T.ones(3))
-    monkeypatch.setattr(Twist, "scale", [3.0])
-    with pytest.raises(RuntimeError, match="the backward of .* reads `Twist.scale`, which is not as it was"):
+    monkeypatch.setattr(Twist, "scale", (3.0,))
+    with pytest.raises(
+        RuntimeError, match=r"the backward of .* reads `Twist\.scale`, which is not as it was"
+    ):
         y.backward()
