@@ -20,7 +20,6 @@ from nbgrad.compiled.arguments import PLAIN_KINDS, TENSORS, Kind
 from nbgrad.compiled.capture import recording
 from nbgrad.compiled.graph import (
     DRAWN,
-    FLAG,
     FRESH,
     GIVEN,
     GRAD,
@@ -182,14 +181,6 @@ class After:
                 if grad is not None:
                     self.known[capture.address(capture.root(grad._buf))].late = True
         return found
-
-    def _may_be_run(self, ready: Ready) -> bool:
-        """Whether the function may be run after its program has found an index that leads nowhere: nothing was written by then that
-        lasts, and gradients were forgotten where the function forgets them."""
-        ops = ready.graph.ops[: judged(ready.graph) + 1]
-        if self.run.record.draws or not any(op.title == "bounds" for one in ops for op in (one, *one.parts)):
-            return False
-        return all(p.memory.kind in (INSIDE, FRESH, FLAG) for op in ops for p in op.written())
 
     def _takes(self, k: int, ready: Ready) -> bool:
         """Whether a call needs the gradient itself that was there before."""
@@ -471,10 +462,15 @@ class After:
         return eager(*args, **kwargs)
     with lock:  # whatever interrupts, it is given back
         {body}"""
-            if self._may_be_run(ready):
+            if ready.clean and not run.record.draws:
                 names["Unsaid"] = Unsaid
                 inner = turn.replace("\n", "\n    ")
-                turn = f"try:\n        {inner}\n    except Unsaid:\n        pass\n    return eager(*args, **kwargs)"
+                turn = f"""try:
+        {inner}
+    except Unsaid as error:
+        if not error.clean:
+            raise
+    return eager(*args, **kwargs)"""
         source = f"""def run(args, kwargs, {defaults}):
     try:
         if not (

@@ -156,8 +156,10 @@ class _Layout:
         self.autograd = {name: _slot(AutogradMeta, name) for name in ("grad", "hooks", "post_hooks")}
         mark = object()
         self.cell = _where(CellType(mark), CellType.__basicsize__, mark)
-        function = FunctionType((lambda: None).__code__, {})
-        self.code = _where(function, FunctionType.__basicsize__, function.__code__)
+        function = FunctionType((lambda a: None).__code__, {}, None, (mark,))
+        function.__kwdefaults__ = {"a": mark}
+        names = ("__code__", "__defaults__", "__kwdefaults__")
+        self.function = {n: _where(function, FunctionType.__basicsize__, getattr(function, n)) for n in names}
         row, table = [mark] * 37, dict.fromkeys(range(37))
         if any(_words(v, 4)[_HEAD // 8] != 37 for v in (row, table)):
             raise LookupError("a length is elsewhere")
@@ -266,8 +268,9 @@ class _Rows:
             if isinstance(of, Tensor) and tree.attr in self.layout.tensor:
                 self.kept.append(getattr(of, tree.attr))
                 return self.word(id(of) + self.layout.tensor[tree.attr])
-            if type(of) is FunctionType and tree.attr == "__code__":
-                return self.word(id(of) + self.layout.code)
+            if type(of) is FunctionType and tree.attr in self.layout.function:
+                self.kept.append(getattr(of, tree.attr))
+                return self.word(id(of) + self.layout.function[tree.attr])
             if type(of) is CellType and tree.attr == "cell_contents":
                 self.kept.append(of.cell_contents)
                 return self.word(id(of) + self.layout.cell)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nbgrad.compiled.graph import FLAG, FRESH, INSIDE, SLOTS, Graph, Memory, Op, Place, Table
+from nbgrad.compiled.graph import CONSTANT, FLAG, FRESH, INSIDE, SLOTS, Graph, Memory, Op, Place, Table
 from nbgrad.compiled.numbers import Asked
 from nbgrad.compiled.passes import LINE, Room, spread
 from nbgrad.kernels import calls, crew, launch, products, strips
@@ -58,10 +58,12 @@ def arena(graph: Graph) -> tuple[int, dict[int, int]]:
 
 
 class Unsaid(IndexError):
-    """An index leads nowhere, of which a kernel tells no more: in which words it is told the function knows."""
+    """An index leads nowhere, of which a kernel tells no more: in which words it is told the function knows, which can be run where all
+    is as it was, which is `clean`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clean: bool) -> None:
         super().__init__("an index is out of bounds")
+        self.clean = clean
 
 
 class Ready:
@@ -106,8 +108,13 @@ class Ready:
         # Each up to a launch that may refuse, and whether it does; the flag by which it is done, if it is not always.
         self.programs: list[tuple[Any, bool, Any]] = []
         self.asked: list[tuple[Any, int, int]] = []  # words of programs that are numbers of the call
+        self.clean: dict[
+            int, bool
+        ] = {}  # whether up to a part that may refuse nothing was written that lasts
         part: list[Op] = []
+        clean = True
         for op in graph.ops:
+            clean &= all(p.memory.kind in (INSIDE, FRESH, FLAG, CONSTANT) for p in op.written())
             if op.sure is not None:
                 if part:
                     self._add(part, word, False)
@@ -131,6 +138,7 @@ class Ready:
                 continue
             part.append(op)
             if op.segment:
+                self.clean[len(self.programs)] = clean
                 self._add(part, word, True)
                 part = []
         if part:
@@ -204,7 +212,7 @@ class Ready:
         return program is not None and not program[calls.FREES] and not self.asked and calls.locked()
 
     def _run(self, hired: int, helpers: int, arrays: Sequence[Any], begin: int, end: int | None) -> None:
-        for program, refuses, only in self.programs[begin:end]:
+        for k, (program, refuses, only) in enumerate(self.programs[begin:end], begin):
             if isinstance(only, _Sure | _Work):
                 only.look(arrays)
                 continue
@@ -212,9 +220,9 @@ class Ready:
                 continue
             self.play(program, hired, helpers, *arrays)
             if refuses and self.flag[0]:
-                error = Unsaid() if not any(self.flag[1:]) else backend.refused(self.flag)
-                for k in range(4):
-                    self.flag[k] = 0
+                error = backend.refused(self.flag) if any(self.flag[1:]) else Unsaid(self.clean[k])
+                for word in range(len(self.flag)):
+                    self.flag[word] = 0
                 raise error
 
 

@@ -279,6 +279,11 @@ class State:
                 self._through(_contents(cell), path)
             return
         self.lines.append((f"{self.name(value)}.__code__ is {self.name(value.__code__)}", path))
+        for name in ("__defaults__", "__kwdefaults__"):
+            if (given := getattr(value, name)) is not None:
+                self.lines.append(
+                    (f"{self.name(value)}.{name} is {self.name(given)}", f"the defaults of `{path}`")
+                )
         for cell_name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
             if (contents := _contents(cell)) is not _ABSENT:
                 self.held(f"{self.name(cell)}.cell_contents", contents, cell_name, cell)

@@ -250,6 +250,23 @@ def identities(compile: Any) -> Step:
     return lambda k: f(b if k == CHANGED else a)
 
 
+@case
+def other_defaults(compile: Any) -> Step:
+    def g(x: Any, s: float = 1.0, *, t: float = 1.0) -> Any:
+        return x * s * t
+
+    f = compile(lambda x: g(x))
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            g.__defaults__ = (2.0,)
+        if k == CHANGED + 2:
+            g.__kwdefaults__ = {"t": 5.0}
+        return f(T.ones(3))
+
+    return step
+
+
 def values(got: Any) -> Any:
     return bits(*got) if isinstance(got, tuple) else bits(got)
 
@@ -276,6 +293,7 @@ REFUSALS: dict[str, Callable[[Any, Any], Any]] = {
     "index_select": lambda x, i: x.index_select(0, i),
     "scatter": lambda x, i: x.scatter(0, i, 1.0),
     "take": lambda x, i: x.take(i),
+    "twice": lambda x, i: x[i] * 2 + x.cumsum(0)[i],
     "put": lambda x, i: x.put(i, x[:2] * 1),
 }
 
