@@ -25,6 +25,10 @@ NON_LEAF_GRAD = (
     "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
     "leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
 )
+SIZES_DIFFER = (
+    "Using a target size ({}) that is different to the input size ({}). This will likely lead to incorrect results due to "
+    "broadcasting. Please ensure they have the same size."
+)
 
 LEAF_WRITE = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF_WRITE = "a view of a leaf Variable that requires grad is being used in an in-place operation."

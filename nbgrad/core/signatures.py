@@ -13,7 +13,8 @@ import numpy as np
 
 from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import Table, cached
-from nbgrad.base.warn import warn_once
+from nbgrad.base.warn import warn, warn_once
+from nbgrad.core.refusals import SIZES_DIFFER
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
@@ -389,9 +390,14 @@ def _refuse(text: str, kind: type[Exception] = ValueError) -> None:
     raise kind(text)
 
 
-def _broadcast(*tensors: Any) -> None:
-    if all([isinstance(t, Tensor) for t in tensors]):
-        broadcast_shapes(*[t.shape for t in tensors])
+def _broadcast(input: Any, target: Any) -> None:
+    """As losses do, which warn of sizes before these are refused."""
+    if isinstance(input, Tensor) and isinstance(target, Tensor):
+        try:
+            broadcast_shapes(input.shape, target.shape)
+        except RuntimeError:
+            warn(SIZES_DIFFER.format(target.shape, input.shape))
+            raise
 
 
 def _told(size_average: Any, reduce: Any) -> bool:

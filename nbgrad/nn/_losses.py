@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.base.warn import warn
+from nbgrad.core.refusals import SIZES_DIFFER
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import stanza
@@ -58,10 +59,7 @@ def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
 def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both in their common shape and dtype."""
     if target.size() != input.size():
-        warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
-            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
-        )
+        warn(SIZES_DIFFER.format(target.size(), input.size()))
         shape = layout.broadcast_shapes(input.shape, target.shape)
         input, target = broadcast_to(input, shape), broadcast_to(target, shape)
     d = dtypes.promote_types(input.dtype, target.dtype)

@@ -90,7 +90,9 @@ def _called(kind: str, given: dict[str, Any], hx: Hidden) -> Any:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     starts = _evenly(count, batch)
     y, *last = through(kind, reshape(x, (count * batch, features)), hx, starts, given, (count, batch))
-    return transpose(y, 0, 1) if given["batch_first"] else y, *last
+    if given["batch_first"]:
+        y = transpose(y, 0, 1) if kind == "lstm" else y.transpose_(0, 1)  # whose nodes bear other names
+    return y, *last
 
 
 def _check_dim(t: Tensor, dim: int) -> None:

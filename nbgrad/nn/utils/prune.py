@@ -94,7 +94,7 @@ class BasePruningMethod(ABC):
         else:
             so_far = getattr(module, f"{name}_mask").detach().clone()
         try:
-            module.register_buffer(f"{name}_mask", method.compute_mask(scores, so_far))
+            module.register_buffer(f"{name}_mask", method.compute_mask(scores, default_mask=so_far))
             setattr(module, name, method.apply_mask(module))
             module.register_forward_pre_hook(method)
         except Exception:
@@ -117,7 +117,7 @@ class BasePruningMethod(ABC):
             f"importance_scores should have the same shape as tensor t, got {scores.shape} vs {t.shape}"
         )
         so_far = ones_like(t) if default_mask is None else default_mask
-        pruned: Tensor = t * self.compute_mask(scores, so_far)
+        pruned: Tensor = t * self.compute_mask(scores, default_mask=so_far)
         return pruned
 
     def remove(self, module: Module) -> None:

@@ -167,15 +167,18 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | N
             raise RuntimeError(
                 f"{word} should have at least 2 dimensions, but has {t.ndim} dimensions instead"
             )
-    if L.shape[-1] != B.shape[-2]:
-        raise RuntimeError(
-            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b matrix "
-            f"is {B.shape[-2]} by {B.shape[-1]}"
-        )
     if L.dtype is not B.dtype:
         raise RuntimeError(
             f"Expected b and A to have the same dtype, but found b of type {B.dtype.scalar_name} and A of type "
             f"{L.dtype.scalar_name} instead."
+        )
+    rows, columns = L.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(f"A must be batches of square matrices, but they are {rows} by {columns} matrices")
+    if rows != B.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {rows} by {rows} but each b matrix "
+            f"is {B.shape[-2]} by {B.shape[-1]}"
         )
     L, B = _broadcast(L, B, False)
     result = _solve_factored(B, L, upper=upper)

@@ -517,6 +517,10 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     >>> S
     tensor([3., 2.])
     """
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"linalg.svd: input should have at least 2 dimensions, but has {input.ndim} dimensions instead"
+        )
     u, s, vh = linalg_svd(input, full_matrices=not some)
     if not compute_uv:
         rows, columns = tuple(input.shape)[-2:]
@@ -558,7 +562,7 @@ def matrix_rank(
     >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
     """
-    check_matrices("linalg.matrix_rank", A)
+    check_matrices("torch.linalg.matrix_rank", A, "input")
     if A.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(_WIDE_ONLY)
     A = A.detach()

@@ -330,7 +330,7 @@ def linalg_lu_solve(
         raise RuntimeError("torch.linalg.lu_solve: The input tensor A must have at least 2 dimensions.")
     if tuple(LU.shape)[-2:] != (tuple(LU.shape)[-1],) * 2:
         raise RuntimeError(
-            f"torch.linalg.lu_solve: LU must be batches of square matrices, but they are {LU.shape[-2]} by {LU.shape[-1]} matrices"
+            f"torch.linalg.lu_solve: A must be batches of square matrices, but they are {LU.shape[-2]} by {LU.shape[-1]} matrices"
         )
     if pivots.numel() and not pivots.is_meta:
         for wrong, bound in (

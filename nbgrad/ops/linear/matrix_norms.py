@@ -124,7 +124,8 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     >>> torch.linalg.cond(torch.tensor([[4.0, 0.0], [0.0, 0.5]]))
     tensor(8.)
     """
-    check_matrices("linalg.cond", A)
+    if A.ndim < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     known = p is None or p in ("fro", "nuc") or (number_type(p) is not None and abs(p) in _ORDERS)
     if not known:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")

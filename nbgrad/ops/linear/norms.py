@@ -104,7 +104,7 @@ def vector_norm_of(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out
         words = f"linalg.vector_norm cannot compute the {ord:g} norm on "
         if len(dims) == x.ndim:
             raise RuntimeError(f"{words}an empty tensor because the operation does not have an identity")
-        for k in dims:
+        for k in (dim,) if isinstance(dim, int) else dim:
             if tuple.__getitem__(x.shape, k) == 0:
                 raise RuntimeError(
                     f"{words}the dimension {k}because this dimension is empty and the operation does not have an identity"

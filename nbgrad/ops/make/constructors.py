@@ -11,7 +11,8 @@ import numpy as np
 
 from nbgrad.base.warn import warn
 from nbgrad.core import tensor as _core
-from nbgrad.core.overrides import dispatch_disabled, note_instance, plain_types
+from nbgrad.core.overrides import NOBODY, dispatch_disabled, note_instance, plain_types, switched
+from nbgrad.core.signatures import Signature, _none_fits, kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes, gpu
 from nbgrad.memory import layout as _layout
@@ -83,18 +84,38 @@ def _new_tensor(
 Tensor.new_tensor = _new_tensor  # type: ignore[assignment, method-assign]
 
 
+_OLD_FORMS = (
+    "*, device device=None",
+    "Storage storage",
+    "Tensor other",
+    "ints size, *, device device=None",
+    "object data, *, device device=None",
+)
+
+
 def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
     """What PyTorch's old constructors make of sizes, of a tensor or storage, whose memory they share, or of data."""
     first = args[0] if len(args) == 1 else args
     sizes = not args or (
         hasattr(args[0], "__index__") and not isinstance(args[0], (builtins.bool, Tensor, np.ndarray))
     )
-    if sizes or isinstance(first, _layout.Size):
-        return empty(*[operator.index(n) if hasattr(n, "__index__") else n for n in args or (0,)], dtype=d)
+    if isinstance(first, _layout.Size):
+        return empty(first, dtype=d)
+    if sizes:
+        for k, n in enumerate(args):
+            if not hasattr(n, "__index__"):
+                raise TypeError(
+                    f"new(): argument 'size' failed to unpack the object at pos {k + 1} with error \"type must be tuple of ints,"
+                    f'but got {kind_name(n)}"'
+                )
+        return empty(*[operator.index(n) for n in args or (0,)], dtype=d)
+    if len(args) > 1:
+        raise TypeError(_none_fits([Signature("new", form) for form in _OLD_FORMS], tuple(args), {}))
     if isinstance(first, Tensor):
-        if first.dtype is not d:
+        if first._spec.dtype is not d:
             raise _not_so(d, first.device.type, first)
-        return first.detach()
+        with switched(NOBODY):
+            return first.detach()
     if isinstance(first, (UntypedStorage, TypedStorage)):
         if isinstance(first, TypedStorage) and first.dtype is not d:
             raise RuntimeError(
@@ -132,7 +153,8 @@ def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> 
                 "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported.  Use torch.tensor(...) or "
                 "torch.as_tensor(...) instead."
             )
-        return as_subclass(args[0].detach(), cls)
+        with switched(NOBODY):
+            return as_subclass(args[0].detach(), cls)
     _check_place(cpu, device)
     return as_subclass(_of_old(get_default_dtype(), args), cls)
 

@@ -94,8 +94,8 @@ def _nonempty_dims(name: str, input: Tensor, dim: Any) -> Ints:
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
-        for d in [layout.wrap_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, int) else dim)]:
-            if tuple.__getitem__(input.shape, d) == 0:
+        for d in (dim,) if isinstance(dim, int) else dim:
+            if tuple.__getitem__(input.shape, layout.wrap_dim(d, input.ndim)) == 0:
                 raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
     return _dims(dim, input.ndim)
 

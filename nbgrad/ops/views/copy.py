@@ -554,8 +554,8 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 @method
 @partial(before_guard, _copied_before)
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write the elements of `src` into the tensor, spread to its shape and cast to its dtype; return it. The gradient goes to `src`,
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `other` into the tensor, spread to its shape and cast to its dtype; return it. The gradient goes to `other`,
     summed back to its shape; what was written over gets none.
 
     >>> torch.zeros(2, 2).copy_(torch.tensor([1, 2]))
@@ -564,28 +564,30 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """
     if non_blocking:
         with pinned.hurrying():
-            return copy_(self, src)
-    if not isinstance(src, Tensor):
-        if number_type(src) is None:
+            return copy_(self, other)
+    if not isinstance(other, Tensor):
+        if number_type(other) is None:
             raise TypeError(
-                f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}"
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {other.__class__.__name__}"
             )
-        src = scalar(src, dtypes.float64 if isinstance(src, float) else None)
-    shape = layout.broadcast_shapes(self._spec.shape, src._spec.shape)
+        other = scalar(other, dtypes.float64 if isinstance(other, float) else None)
+    shape = layout.broadcast_shapes(self._spec.shape, other._spec.shape)
     layout.check_target(self._spec.shape, shape)
-    if state.active and transforms.wrapped((self, src)):
-        return transforms.inplace(_over, self, src)
+    if state.active and transforms.wrapped((self, other)):
+        return transforms.inplace(_over, self, other)
     together = (
-        self._storage is not None and src._storage is not None and src._storage.memory is self._storage.memory
+        self._storage is not None
+        and other._storage is not None
+        and other._storage.memory is self._storage.memory
     )
     # Onto itself: nothing to write, and so no matter if its elements overlap.
-    same = src is self or (
-        together and src._spec is self._spec and src.storage_offset() == self.storage_offset()
+    same = other is self or (
+        together and other._spec is self._spec and other.storage_offset() == self.storage_offset()
     )
-    check_write(self, state.grad and (requires(self) or requires(src)), filled=same)
+    check_write(self, state.grad and (requires(self) or requires(other)), filled=same)
     if not same:
-        copy_memory(self, apart(self, src.detach()) if together else src)
-    return written_by(self, copied, (self, src), {})
+        copy_memory(self, apart(self, other.detach()) if together else other)
+    return written_by(self, copied, (self, other), {})
 
 
 @method
