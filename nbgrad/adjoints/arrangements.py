@@ -212,8 +212,28 @@ def on_repeat(b: Builder, hint: str | None, a: Value, repeats: Value) -> Value:
     return v
 
 
-def on_flip(b: Builder, hint: str | None, m: Value) -> Value:
-    return _turned(b, m, range(len(b.shape(m))))
+def on_append(b: Builder, hint: str | None, arr: Value, values: Value) -> Value:
+    """Both laid flat."""
+    flat = []
+    for v in (arr, values):
+        if isinstance(v, Expr):
+            one = v
+            v = Elementwise([ONE], lambda i: one, set(), b.dtype(v))
+        flat.append(v if len(b.shape(array_of(b, v))) == 1 else on_flatten(b, None, v))
+    return on_concatenate(b, hint, Items(flat))
+
+
+def on_expand_dims(b: Builder, hint: str | None, a: Value, axis: Value) -> Value:
+    x = array_of(b, a)
+    at = axis_of(b, axis, len(b.shape(x)) + 1)
+    shape = [*b.shape(x)[:at], ONE, *b.shape(x)[at:]]
+    of = x.base if isinstance(x, View) else x.of
+    return Elementwise(shape, lambda i: b.element(x, [*i[:at], *i[at + 1 :]]), b.bases(x), b.dtype(x), of)
+
+
+def on_flip(b: Builder, hint: str | None, m: Value, axis: Value | None = None) -> Value:
+    rank = len(b.shape(array_of(b, m)))
+    return _turned(b, m, range(rank) if axis is None else [axis_of(b, axis, rank)])
 
 
 def on_flipud(b: Builder, hint: str | None, m: Value) -> Value:

@@ -23,6 +23,8 @@ from nbgrad.adjoints.arrangements import (
     lengths,
     numbers,
     on_flatnonzero,
+    on_flatten,
+    on_stack,
     product_of,
 )
 from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array
@@ -58,8 +60,9 @@ _SCALAR = {  # of one or two numbers, or element by element
         "fabs": "abs",
         "rint": "round",
     },
-    **{"floor": "floor", "ceil": "ceil", "trunc": "trunc", "around": "round"},
+    **{"floor": "floor", "ceil": "ceil", "trunc": "trunc", "around": "round", "round": "round"},
 }
+_OF_TWO = {"hypot", "copysign", "fmod", "atan2", "arctan2", "maximum", "minimum"}
 _OF_MATH = {
     **{"floor": "whole_floor", "ceil": "whole_ceil", "trunc": "whole_trunc", "pow": "math_pow"},
     **{n: n for n in ("erf", "erfc", "lgamma", "gamma")},
@@ -69,7 +72,6 @@ _ANGLES = {
     **dict.fromkeys(("degrees", "rad2deg"), 180.0 / math.pi),
 }
 _REFUSED = {
-    "append": "np.concatenate, or write to an array of full size",
     "print": "leave it out",
 }
 
@@ -238,6 +240,8 @@ def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint
     own = library.METHODS.get(name)
     if own is not None:
         return inlined(b, own, args, named)
+    if name in _SCALAR and len(args) != (2 if name in _OF_TWO else 1):
+        b.refuse(f"{name} of {len(args)} arguments", "without out; of round without digits")
     if name in _SCALAR and not named:
         return b.elementwise(args, lambda *x: b.function(_SCALAR[name], x, hint))
     b.refuse(f"{name} is not taken", _REFUSED.get(name, "write it out"))
@@ -330,6 +334,8 @@ def _on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None =
     x = object
     if is_array(x):
         return _on_copy(b, hint, x)
+    if isinstance(x, Items) and x.items and all(map(is_array, x.items)) and dtype is None:
+        return on_stack(b, hint, x)
     if not isinstance(x, Items) or not x.items:
         b.refuse("np.array of this", "np.empty, and write to it")
     rows = [i.items if isinstance(i, Items) else None for i in x.items]
@@ -374,11 +380,34 @@ def _on_fill(b: Builder, hint: str | None, a: Value, value: Value) -> Value:
 
 def _on_item(b: Builder, hint: str | None, a: Value) -> Value:
     x = array_of(b, a)
+    n = product_of(b, b.shape(x))
+    if n != ONE:
+        b.require(Apply("eq", (b.counted(n), ONE)), "can only convert an array of size 1 to a Python scalar")
     return b.element(x, [ZERO] * len(b.shape(x)))
 
 
-def _on_transpose(b: Builder, hint: str | None, a: Value) -> Value:
-    return transposed(b, array_of(b, a))
+def _on_transpose(b: Builder, hint: str | None, a: Value, *axes: Value) -> Value:
+    x = array_of(b, a)
+    if not axes:
+        return transposed(b, x)
+    given = axes[0].items if isinstance(axes[0], Items) else list(axes)
+    rank = len(b.shape(x))
+    order = [axis_of(b, k, rank) for k in given]
+    if sorted(order) != [*range(rank)]:
+        b.refuse("axes that are not each of the array's, once")
+    if order == [*range(rank)][::-1]:
+        return transposed(b, x)
+    place = [order.index(k) for k in range(rank)]
+    of = x.base if isinstance(x, View) else x.of
+    shape = [b.shape(x)[k] for k in order]
+    return Elementwise(shape, lambda i: b.element(x, [i[k] for k in place]), b.bases(x), b.dtype(x), of)
+
+
+def _on_swapaxes(b: Builder, hint: str | None, a: Value, axis1: Value, axis2: Value) -> Value:
+    rank = len(b.shape(array_of(b, a)))
+    p, q = axis_of(b, axis1, rank), axis_of(b, axis2, rank)
+    order = {p: q, q: p}
+    return _on_transpose(b, hint, a, Items([const(order.get(k, k)) for k in range(rank)]))
 
 
 def _on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | None = None) -> Value:
@@ -405,7 +434,9 @@ def _on_vdot(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
 
 
 def _on_outer(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
-    x, y = array_of(b, a), array_of(b, other)
+    x, y = (
+        v if len(b.shape(v)) == 1 else on_flatten(b, None, v) for v in (array_of(b, a), array_of(b, other))
+    )
     made = Elementwise(
         [b.shape(x)[0], b.shape(y)[0]],
         lambda i: b.binary("mul", b.element(x, i[:1]), b.element(y, i[1:])),
@@ -486,9 +517,46 @@ def _on_reciprocal(b: Builder, hint: str | None, x: Value) -> Value:
 
 
 def _on_clip(b: Builder, hint: str | None, a: Value, low: Value, high: Value) -> Value:
-    return b.elementwise(
-        [a, low, high], lambda e, p, q: b.function("min", [b.function("max", [e, p]), q], hint)
-    )
+    bounds = [(op, v) for op, v in (("max", low), ("min", high)) if not _is_none(v)]
+
+    def clipped(e: Expr, *at: Expr) -> Expr:
+        for (op, _), bound in zip(bounds, at):
+            e = b.function(op, [e, bound], hint)
+        return e
+
+    return b.elementwise([a, *(v for _, v in bounds)], clipped)
+
+
+def _is_none(v: Value) -> bool:
+    return isinstance(v, Object) and v.value is None
+
+
+def _on_divmod(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
+    return Items([_on_floor_divide(b, None, x, y), _on_mod(b, None, x, y)])
+
+
+def _on_shape(b: Builder, hint: str | None, a: Value) -> Value:
+    return Items(list(b.shape(array_of(b, a))))
+
+
+def _on_size(b: Builder, hint: str | None, a: Value) -> Value:
+    return product_of(b, b.shape(array_of(b, a)))
+
+
+def _on_ndim(b: Builder, hint: str | None, a: Value) -> Value:
+    return const(len(b.shape(array_of(b, a))))
+
+
+def _on_inner(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
+    if any(is_array(v) and len(b.shape(v)) > 1 for v in (a, other)):
+        b.refuse("np.inner of arrays of more than one dimension", "a @ b.T")
+    return _on_dot(b, hint, a, other)
+
+
+def _on_average(b: Builder, hint: str | None, a: Value, *, weights: Value | None = None) -> Value:
+    if weights is None or _is_none(weights):
+        return _on_mean(b, hint, a)
+    return inlined(b, library.average, [a, weights], {})
 
 
 def _on_negative(b: Builder, hint: str | None, x: Value) -> Value:
@@ -613,6 +681,16 @@ _on_any, _on_all = _quantified("or"), _quantified("and")
 
 def _on_trace(b: Builder, hint: str | None, a: Value) -> Value:
     return inlined(b, library.trace, [a], {})
+
+
+def _on_norm(b: Builder, hint: str | None, x: Value, ord: Value | None = None) -> Value:
+    rank = len(b.shape(array_of(b, x)))
+    which = ord.value if isinstance(ord, Const | Object) else ord
+    if which is None or (rank == 1 and which == 2) or (rank == 2 and which == "fro"):
+        return inlined(b, library.norm, [x], {})
+    if rank == 1 and which in (1, math.inf):
+        return inlined(b, library.norm_1 if which == 1 else library.norm_inf, [x], {})
+    b.refuse("a norm of this order", "1, 2 or np.inf of a vector, or write it out")
 
 
 def _on_diag(b: Builder, hint: str | None, a: Value) -> Value:

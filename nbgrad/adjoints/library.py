@@ -12,6 +12,12 @@ import numpy as np
 
 
 def argmin(a):
+    if a.ndim > 1:
+        return _argmin(a.ravel())
+    return _argmin(a)
+
+
+def _argmin(a):
     best = a[0]
     at = 0
     for i in range(1, len(a)):
@@ -22,6 +28,12 @@ def argmin(a):
 
 
 def argmax(a):
+    if a.ndim > 1:
+        return _argmax(a.ravel())
+    return _argmax(a)
+
+
+def _argmax(a):
     best = a[0]
     at = 0
     for i in range(1, len(a)):
@@ -98,6 +110,12 @@ def sort(a):
 
 
 def median(a):
+    if a.ndim > 1:
+        return _median(a.ravel())
+    return _median(a)
+
+
+def _median(a):
     order = argsort(a)
     n = len(a)
     return (a[order[(n - 1) // 2]] + a[order[n // 2]]) * 0.5
@@ -108,6 +126,12 @@ def percentile(a, q):
 
 
 def quantile(a, q):
+    if a.ndim > 1:
+        return _quantile(a.ravel(), q)
+    return _quantile(a, q)
+
+
+def _quantile(a, q):
     order = argsort(a)
     place = (len(a) - 1) * q
     at = int(place)
@@ -142,6 +166,12 @@ def cbrt(x):
 
 
 def roll(a, shift):
+    if a.ndim > 1:
+        return _roll(a.ravel(), shift).reshape(a.shape)
+    return _roll(a, shift)
+
+
+def _roll(a, shift):
     n = len(a)
     out = np.empty_like(a)
     for i in range(n):
@@ -181,6 +211,12 @@ def trapezoid(y, x=None, dx=1.0):
 
 
 def kron(a, b):
+    if a.ndim == 1 and b.ndim == 1:
+        return np.outer(a, b).ravel()
+    return _kron(a, b)
+
+
+def _kron(a, b):
     out = np.empty((a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]))
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
@@ -211,7 +247,17 @@ def norm(x):
     return np.sqrt(np.sum(x * x))
 
 
+def norm_1(x):
+    return np.sum(np.abs(x))
+
+
+def norm_inf(x):
+    return np.max(np.abs(x))
+
+
 def cross(a, b):
+    if len(a) != 3 or len(b) != 3:
+        raise ValueError("np.cross is taken of vectors of three numbers")
     out = np.empty(3)
     out[0] = a[1] * b[2] - a[2] * b[1]
     out[1] = a[2] * b[0] - a[0] * b[2]
@@ -220,6 +266,12 @@ def cross(a, b):
 
 
 def cumsum(a):
+    if a.ndim > 1:
+        return cumsum_of_vector(a.ravel())
+    return cumsum_of_vector(a)
+
+
+def cumsum_of_vector(a):
     if a.dtype == np.bool_:
         return _cumsum(a.astype(np.int64))
     return _cumsum(a)
@@ -235,6 +287,12 @@ def _cumsum(a):
 
 
 def cumprod(a):
+    if a.ndim > 1:
+        return _cumprod(a.ravel())
+    return _cumprod(a)
+
+
+def _cumprod(a):
     out = np.empty_like(a)
     total = a.dtype.type(1)
     for i in range(len(a)):
@@ -250,6 +308,25 @@ def diff(a):
     return out
 
 
+def average(a, weights):
+    return np.sum(a * weights) / np.sum(weights)
+
+
+def nansum(a):
+    return np.sum(np.where(np.isnan(a), 0.0, a))
+
+
+def nanmean(a):
+    return nansum(a) / (a.size - np.sum(np.isnan(a)))
+
+
+def polyval(p, x):
+    y = 0.0 * x
+    for i in range(len(p)):
+        y = y * x + p[i]
+    return y
+
+
 def linspace(start, stop, num=50):
     out = np.empty(num)
     for i in range(num):
@@ -257,23 +334,29 @@ def linspace(start, stop, num=50):
     return out
 
 
-def var(a):
+def var(a, *, ddof=0):
     mean = np.mean(a)
-    return np.mean((a - mean) ** 2)
+    return np.sum((a - mean) ** 2) / (a.size - ddof)
 
 
-def std(a):
-    return np.sqrt(var(a))
+def std(a, *, ddof=0):
+    return np.sqrt(var(a, ddof=ddof))
 
 
 def trace(a):
     total = 0.0
-    for i in range(len(a)):
+    for i in range(min(a.shape[0], a.shape[1])):
         total += a[i, i]
     return total
 
 
+def _check_square(a):
+    if a.shape[0] != a.shape[1]:
+        raise ValueError("Last 2 dimensions of the array must be square")
+
+
 def cholesky(a):
+    _check_square(a)
     n = len(a)
     out = np.zeros((n, n))
     for j in range(n):
@@ -317,6 +400,7 @@ def _eliminate(m, right):
 
 
 def det(a):
+    _check_square(a)
     m = a.copy()
     product = _eliminate(m, np.empty((len(a), 0)))
     for k in range(len(m)):
@@ -325,6 +409,7 @@ def det(a):
 
 
 def slogdet(a):
+    _check_square(a)
     m = a.copy()
     sign = _eliminate(m, np.empty((len(a), 0)))
     log = 0.0
@@ -347,6 +432,7 @@ def _columns(a, right):
 
 
 def inv(a):
+    _check_square(a)
     out = np.eye(len(a))
     _columns(a, out)
     return out
@@ -354,6 +440,9 @@ def inv(a):
 
 def solve(a, b):
     """For a vector."""
+    _check_square(a)
+    if len(a) != len(b):
+        raise ValueError("solve: the matrix and the right side have different lengths")
     out = np.empty((len(b), 1))
     for i in range(len(b)):
         out[i, 0] = b[i]
@@ -362,15 +451,19 @@ def solve(a, b):
 
 
 def solve_columns(a, b):
+    _check_square(a)
+    if len(a) != len(b):
+        raise ValueError("solve: the matrix and the right side have different lengths")
     out = b.copy()
     _columns(a, out)
     return out
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    **{np.argmin: argmin, np.argmax: argmax, np.linalg.norm: norm, np.cross: cross},
+    **{np.argmin: argmin, np.argmax: argmax, np.cross: cross},
     **{np.cumsum: cumsum, np.cumprod: cumprod, np.diff: diff, np.linspace: linspace, np.roll: roll},
-    **{np.var: var, np.std: std, np.ptp: ptp, np.median: median, np.percentile: percentile},
+    **{np.var: var, np.std: std, np.ptp: ptp, np.nansum: nansum},
+    **{np.nanmean: nanmean, np.polyval: polyval, np.median: median, np.percentile: percentile},
     **{np.quantile: quantile, np.convolve: convolve, np.correlate: correlate, np.kron: kron},
     **{np.linalg.cholesky: cholesky, np.linalg.det: det, np.linalg.slogdet: slogdet, np.linalg.inv: inv},
     **{f: trapezoid for f in (getattr(np, n, None) for n in ("trapezoid", "trapz")) if f is not None},

@@ -87,6 +87,7 @@ class Loops(Expressions):
                 ]
                 self.unrolled(s, items, env)
                 return
+            sequences = [self.as_array(q) for q in sequences]
             stored = [self.sequence(q, s, env) for q in sequences]
             count = self.shape(stored[0])[0]
             for q in stored[1:]:
@@ -99,13 +100,8 @@ class Loops(Expressions):
             self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind(s.target, row(i), e)))
             return
         x = self.value(s.iter, env)
-        if (
-            isinstance(x, Items)
-            and x.items
-            and exits.flag_of(s)
-            and all(isinstance(i, Expr) for i in x.items)
-        ):
-            x = calls.call(self, "array", [x], {}, None)  # it may be left, so that its turns are a loop's
+        if exits.flag_of(s):
+            x = self.as_array(x)  # it may be left, so that its turns are a loop's
         if isinstance(x, Items):
             self.unrolled(s, x.items, env)
             return
@@ -150,6 +146,11 @@ class Loops(Expressions):
             self.bind(s.target, self.whole("add", start, self.whole("mul", i, by)), e)
 
         self.loop(s, env, (ZERO, 1, count, bind))
+
+    def as_array(self, x: Value) -> Value:
+        """A tuple of numbers beside arrays, whose turns are a loop's."""
+        numbers = isinstance(x, Items) and x.items and all(isinstance(i, Expr) for i in x.items)
+        return calls.call(self, "array", [x], {}, None) if numbers else x
 
     def shorter(self, a: Expr, b: Expr) -> Expr:
         if self.root(a) == self.root(b):

@@ -442,7 +442,7 @@ class Adjoint(Sweep):
             again = next((q for q in reversed(s.around) if q.rerun or q.steps), None)
             if sized is not None and again is not None and again.steps:
                 if new:
-                    every, turns = self.steps[id(again)][0], self.w.text(sized, 9)
+                    every, turns = self.steps[id(again)][0], self.w.text(sized, 11)
                     size = turns if every == "1" else f"{every} * {turns}"
                     self.room.append(f"{store} = np.empty({size}{dtype})")
                 continue

@@ -63,6 +63,20 @@ def stepped(x, v, n):
             x[i] += 0.1 * v[i]
 
 
+def lattice(x, n):
+    """What inner loops save is as long as the turns, of a number that is a sum."""
+    m = 2 * len(x) + 1
+    a = np.full(m, 0.3)
+    for t in range(n):
+        b = a.copy()
+        for i in range(m):
+            c = b[i]
+            if i > 0:
+                c += math.sin(b[i - 1] * x[i % len(x)])
+            a[i] = c * math.exp(-c) + 0.1 * t
+    return np.sum(a)
+
+
 def plain(f: Any, what: str, args: Any, wrt: Any = None) -> Any:
     return f._make(what, f._kinds(args), wrt)
 
@@ -79,11 +93,12 @@ X = np.array([0.3, -0.4, 0.9, 1.2, 0.1])
     ("function", "args", "seeds"),
     [
         (heat, (X, 0.2, 7), (1.0,)),
+        (lattice, (X, 9), (1.0,)),
         (until, (X, 1.1), (0.7, np.arange(10.0).reshape(2, 5))),
         (stepped, (X, X[::-1].copy(), 8), (X + 1.0, X - 2.0)),
         (stepped, (X, X[::-1].copy(), 0), (X + 1.0, X - 2.0)),
     ],
-    ids=["heat", "until", "stepped", "none"],
+    ids=["heat", "lattice", "until", "stepped", "none"],
 )
 def test_against_the_tangent(function: Any, args: Any, seeds: Any, policy: Any) -> None:
     f = differentiable(function, policy=policy)
