@@ -5,6 +5,7 @@ What NumPy gives as the same memory in another shape is a copy here that `Copies
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,10 @@ from nbgrad.adjoints.ir import ONE, ZERO, Apply, At, Const, Expr, Refused, Span,
 def inlined(b: Any, own: Callable[..., Any], args: list[Value], named: dict[str, Value]) -> Value:
     """A function of the library's, written out; what it does not take is told of the user's line."""
     file, node = b.file, b.node
+    try:
+        inspect.signature(own).bind(*args, **named)
+    except TypeError as error:
+        b.refuse(f"the arguments of {own.__name__}: {error}", "write a loop")
     try:
         found: Value = b.inline(own, args, named)
     except Refused as error:

@@ -193,7 +193,7 @@ def number_then_array(a, n):
 
 
 def largest_of_rows(m, a):
-    return a * np.argmax(m)
+    return a * np.argmax(m, axis=1)
 
 
 def sum_over_axes(m):
