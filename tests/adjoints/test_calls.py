@@ -104,7 +104,9 @@ def test_beside_numpy(expression: str) -> None:
     of = {n: draw.normal(size=np.shape(a)) for n, a in zip(d.names, args)}
     moves = [of[n] for n in tangent.bars]
     moved = listed(tangent.plain(*args, *moves))[len(want) :]
-    steps = [[a + h * of[n] if n in tangent.bars else a for n, a in zip(d.names, args)] for h in (1e-6, -1e-6)]
+    steps = [
+        [a + h * of[n] if n in tangent.bars else a for n, a in zip(d.names, args)] for h in (1e-6, -1e-6)
+    ]
     ahead, behind = (listed(f(*s)) for s in steps)
     for m, p, q in zip(moved, ahead, behind, strict=True):
         assert np.allclose(m, (p - q) / 2e-6, rtol=1e-5, atol=1e-6, equal_nan=True)
