@@ -219,13 +219,14 @@ def on_repeat(b: Builder, hint: str | None, a: Value, repeats: Value) -> Value:
 
 def on_append(b: Builder, hint: str | None, arr: Value, values: Value) -> Value:
     """Both laid flat."""
-    flat = []
-    for v in (arr, values):
-        if isinstance(v, Expr):
-            one = v
-            v = Elementwise([ONE], lambda i: one, set(), b.dtype(v))
-        flat.append(v if len(b.shape(array_of(b, v))) == 1 else on_flatten(b, None, v))
-    return on_concatenate(b, hint, Items(flat))
+    return on_concatenate(b, hint, Items([_laid_flat(b, arr), _laid_flat(b, values)]))
+
+
+def _laid_flat(b: Builder, x: Value) -> View | Elementwise:
+    if isinstance(x, Expr):
+        return Elementwise([ONE], lambda i: x, set(), b.dtype(x))
+    v = array_of(b, x)
+    return v if len(b.shape(v)) == 1 else on_flatten(b, None, v)
 
 
 def on_expand_dims(b: Builder, hint: str | None, a: Value, axis: Value) -> Value:

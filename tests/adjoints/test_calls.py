@@ -54,6 +54,7 @@ np.expand_dims(v, 1) * w
 np.expand_dims(wide, -1)
 np.append(wide, square)
 np.append(x, v)
+np.append(x, y)
 np.append(w, whole)
 np.array([v, v * x])
 np.flip(wide, axis=1)
