@@ -124,7 +124,7 @@ def _reshaped(b: Builder, hint: str | None, x: View | Elementwise, shape: list[E
         b.nest(new, lambda i: b.store(b.load(made, i), b.element(x, [flat_index(b, i, new)])))
     else:
         b.nest(
-            new, lambda i: b.store(b.load(made, i), b.element(x, _taken_apart(b, flat_index(b, i, new), old)))
+            new, lambda i: b.store(b.load(made, i), b.element(x, taken_apart(b, flat_index(b, i, new), old)))
         )
     return made
 
@@ -136,7 +136,7 @@ def flat_index(b: Builder, index: Sequence[Expr], shape: Sequence[Expr]) -> Expr
     return at
 
 
-def _taken_apart(b: Builder, at: Expr, shape: Sequence[Expr]) -> list[Expr]:
+def taken_apart(b: Builder, at: Expr, shape: Sequence[Expr]) -> list[Expr]:
     index: list[Expr] = []
     at = b.let("k", at)
     for n in reversed(shape[1:]):
@@ -400,5 +400,6 @@ __all__ = [
     "lengths",
     "numbers",
     "product_of",
+    "taken_apart",
     "turns",
 ]

@@ -193,6 +193,8 @@ class Expressions(Indices):
                 return Object(np.dtype(self.dtype(x)))
             if e.attr == "T":
                 return calls.transposed(self, x)
+            if e.attr == "flat":
+                return calls.call(self, "ravel", [x], {}, hint)
         self.refuse(f"the attribute {e.attr}", node=e)
 
     def of_Tuple(self, e: ast.Tuple | ast.List, env: Env, hint: str | None) -> Value:

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad.adjoints import calls, exits, ops
+import numpy as np
+
+from nbgrad.adjoints import arrangements, calls, exits, ops
 from nbgrad.adjoints.arrangements import turns
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
 from nbgrad.adjoints.expressions import Expressions
@@ -67,6 +69,9 @@ class Loops(Expressions):
             made = self.block[-1]
             made.parallel = parallel and isinstance(made, Loop) and not made.trips
             return
+        if of in (np.ndindex, np.ndenumerate) and isinstance(s.iter, ast.Call):
+            self.over_places(s, [self.value(a, env) for a in s.iter.args], env)
+            return
         if of in (zip, enumerate) and isinstance(s.iter, ast.Call):
             if any(self.goes_over(a, env) in (zip, enumerate, range) for a in s.iter.args):
                 count, at = self.rows(s.iter, s, env)
@@ -110,10 +115,29 @@ class Loops(Expressions):
             s, env, (ZERO, 1, self.shape(v)[0], lambda i, e: self.bind(s.target, self.item(v, i, True), e))
         )
 
+    def over_places(self, s: ast.For, given: Sequence[Value], env: Env) -> None:
+        """np.ndindex of a shape, or np.ndenumerate of an array: in the order of the last axis."""
+        x = self.sequence(given[0], s, env) if given and is_array(given[0]) else None
+        whole = given[0].items if len(given) == 1 and isinstance(given[0], Items) else list(given)
+        shape = (
+            self.shape(x) if x is not None else [self.counted(n) for n in arrangements.numbers(self, whole)]
+        )
+
+        def bind(i: Expr, e: Env) -> None:
+            at = arrangements.taken_apart(self, i, shape)
+            place = Items(at)
+            self.bind(s.target, place if x is None else Items([place, self.let("x", self.element(x, at))]), e)
+
+        self.loop(s, env, (ZERO, 1, self.counted(arrangements.product_of(self, shape)), bind))
+
     def goes_over(self, e: ast.expr, env: Env) -> Any:
         """The function of Python's or Numba's that gives what a loop goes over."""
         called = e.func if isinstance(e, ast.Call) else None
-        named = isinstance(called, ast.Name) or getattr(called, "attr", "") == "prange"
+        named = isinstance(called, ast.Name) or getattr(called, "attr", "") in (
+            "prange",
+            "ndindex",
+            "ndenumerate",
+        )
         known = self.value(called, env) if named and called is not None else None
         return known.value if isinstance(known, Object) else None
 
@@ -160,16 +184,16 @@ class Loops(Expressions):
     def sequence(self, x: Value, s: ast.For, env: Env) -> View:
         """What a loop goes over; where the body binds its name anew, as it was before."""
         if isinstance(x, Elementwise):
-            return self.stored(x)
+            x = self.stored(x)
         if not isinstance(x, View):
             self.refuse("a loop over something else than a range, an array or a tuple")
-        anew = any(x.base in self.all_bases(env[n]) for n in exits.bound(s.body) if n in env)
-        if not anew:
-            return x
-        kept = self.copy_of(x, x.base)
+        if any(x.base in self.all_bases(env[n]) for n in exits.bound(s.body) if n in env):
+            x = self.copy_of(x, x.base)
+        elif not any(x.base in pair for pair in self.twins):
+            return x  # and what is written to it meanwhile is seen
         held = env.get(f"{SEQUENCE}{id(s)}", Items([]))
-        env[f"{SEQUENCE}{id(s)}"] = Items([*held.items, kept])  # the loop reads it as long as it goes on
-        return kept
+        env[f"{SEQUENCE}{id(s)}"] = Items([*held.items, x])  # the loop reads it as long as it goes on
+        return x
 
     def unrolled(self, s: ast.For, items: Sequence[Value], env: Env) -> None:
         if exits.flag_of(s):

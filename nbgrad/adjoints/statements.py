@@ -173,7 +173,7 @@ class Statements(Loops):
         elif isinstance(t, ast.Attribute):
             self.refuse("an attribute is set", "return the value")
         else:
-            self.refuse("this target")
+            self.refuse("this target of an assignment", "names, tuples of them, or elements of arrays")
 
     def bound(self, name: str, x: Value, env: Env) -> Value:
         if isinstance(x, Elementwise):

@@ -504,3 +504,40 @@ def value_that_turns_carry(x):
     while abs(y * y - x[1]) > 1e-12:
         y = 0.5 * (y + x[1] / y)
     return y
+
+
+def places(m):
+    s = 0.0
+    for i, j in np.ndindex(m.shape):
+        if i == 2 and j == 1:
+            break
+        s = s * 0.9 + m[i, j] * m[j, i] * (i + 1)
+    for (i, j), v in np.ndenumerate(m.T):
+        s = s * 0.5 + v * v * (i - j)
+    for at in np.ndindex(0, 3):
+        s *= m[at[0], at[1]]
+    return s
+
+
+def flat_elements(m):
+    s = 0.0
+    for v in m.T.flat:
+        s = s * 0.5 + v * v
+    return s * m.flat[3]
+
+
+def array_beside_a_tuple(x):
+    s = 0.0
+    for v, w in zip(x, (1.0, 2.0, 3.0)):
+        s = s * v + w
+    return s
+
+
+def last_value_of_a_flat_array(m):
+    s = 0.0
+    for v in m.ravel():
+        s += v * v
+    m = m.copy()
+    for (i, _), v in np.ndenumerate(m):
+        m[2, 2] += v * m[i, 0]
+    return s * m[2, 2]

@@ -202,3 +202,17 @@ def sum_over_axes(m):
 
 def tuple_in_a_result(a):
     return a, (a, a)
+
+
+def goes_over_what_it_writes(m, a):
+    m = m.copy()
+    s = 0.0
+    for v in m.ravel():
+        m[2, 2] += v
+        s += v * a
+    return s
+
+
+def starred_name(x):
+    a, *b = x[0], x[1]
+    return a * b[0]
