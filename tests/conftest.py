@@ -1,11 +1,13 @@
 """Tiers, and the state that a test may not leave behind."""
 
 import os
+import random
 import signal
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from tests.support import T
@@ -16,6 +18,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 TIERS = {"oracle", "cuda", "gpu", "slow", "emulated", "libraries", "mpi"}
 EMULATE = "NBGRAD_CUDA_EMULATE"
+SETTINGS = (
+    "get_default_device",
+    "get_default_dtype",
+    "get_num_threads",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,10 +64,18 @@ def torch() -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def global_state() -> Iterator[None]:
-    """Modes, default dtype and random stream are as a new process has them, before and after a test."""
+    """Modes, settings and random streams are as a new process has them, before and after a test, in whichever order the tests come."""
+    random.seed(0)
+    np.random.seed(0)
     T.manual_seed(0)
-    for module in (T, sys.modules.get("torch", T)):
+    modules = {T, sys.modules.get("torch", T)}
+    for module in modules:
+        module.default_generator.manual_seed(0)  # torch.manual_seed takes a millisecond
         module.set_warn_always(True)  # else some warnings come once a process, in whichever test is first
+    before = [[getattr(module, name)() for name in SETTINGS] for module in modules]
     yield
-    assert T.is_grad_enabled(), "the test left grad mode off"
-    assert T.get_default_dtype() is T.float32, "the test left another default dtype"
+    for module, values in zip(modules, before):
+        for name, value in zip(SETTINGS, values):
+            assert getattr(module, name)() == value, (
+                f"the test left another value of {module.__name__}.{name}()"
+            )
