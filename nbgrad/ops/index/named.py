@@ -68,7 +68,7 @@ def write(t: Tensor, index: Any, value: Any) -> bool:
 
 
 def _quiet(t: Tensor, indices: Sequence[Tensor], value: Any) -> bool:
-    return quiet(t, *indices, value) if value.__class__ is Tensor else quiet(t, *indices)
+    return quiet(t, *indices, value) if isinstance(value, Tensor) else quiet(t, *indices)
 
 
 def learn(t: Tensor, index: Any, written: bool = False) -> None:
@@ -213,7 +213,7 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     moves = [walking(move, sp, how, len(dims), quick, OUTSIDE) for move in ("write", "fill")]
 
     def run(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
-        number = value.__class__ is not Tensor
+        number = not isinstance(value, Tensor)
         if number:
             value = one(_as_kind(value, t), sp.dtype)
         elif value._spec is not out:
