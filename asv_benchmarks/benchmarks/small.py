@@ -21,6 +21,8 @@ CALLS = (
     *("T.cat((v, u, v, u))", "T.stack((v, u, v, u))"),
     *("s.item()", "bool(s != 0.0)", "v.tolist()"),
     *("write(A.clone(), 2, v)", "write(c.clone(), (2, 3), 1.5)"),
+    *("added(w * 2.0, 0, v)", "added(w * 2.0, (0, 1), v[2])", "added(c.clone(), 1, 2.0)"),
+    *("write(w * 2.0, c > 30, 0.0)", "write(c.clone(), c > 30, s)"),
     *(
         "w.take(i)",
         "w.index_select(1, i)",
@@ -48,6 +50,7 @@ CALLS = (
         "T.randint(9, (8,))",
         "T.randperm(8)",
     ),
+    *("T.randn_like(c)", "T.normal(0.0, 1.0, (8,))", "c.clone().clamp_(-1.0, 1.0)", "c.data_ptr() > 0"),
     *("T.multinomial(rows, 4, True)", "T.poisson(rows)", "c.bernoulli_(E / 100)", "T.randint_like(c, 9)"),
     *(
         "T.linalg.solve(c + E, v)",
@@ -57,6 +60,13 @@ CALLS = (
         "T.linalg.svd(c)",
     ),
     *("T.unique(i)", "T.searchsorted(i, k)", "T.isin(k, i)", "c[i[0]]", "T.nn.functional.one_hot(i, 6)"),
+    *("T.nn.functional.one_hot(i)", "rows.repeat_interleave(i, 0)", "w.repeat_interleave(2, 1)"),
+    *(
+        "c.masked_scatter(c > 30, c)",
+        "c.new_zeros(3, 2)",
+        "c.new_full((8,), 2.0)",
+        "c.new_tensor([1.0, 2.0])",
+    ),
     *("T.nn.functional.pad(c[None], (1, 1), 'reflect')", "T.nn.functional.group_norm(c, 4)"),
     *("T.nn.functional.unfold(c[None, None], 2)", "T.nn.functional.multi_margin_loss(rows, i)"),
     *(
@@ -75,6 +85,11 @@ def write(t: Any, index: Any, value: Any) -> Any:
     return t
 
 
+def added(t: Any, index: Any, value: Any) -> Any:
+    t[index] += value
+    return t
+
+
 def calls(T: Any) -> dict[str, Callable[[], Any]]:
     w = T.arange(64.0, dtype=T.float64).reshape(8, 8).requires_grad_()
     scope = {
@@ -85,6 +100,7 @@ def calls(T: Any) -> dict[str, Callable[[], Any]]:
         "u": (w * 2)[1],
         "c": w.detach().clone(),
         "write": write,
+        "added": added,
         "i": T.tensor([1, 3, 5]),
         "k": T.zeros(8, 1, dtype=T.int64),
         "rows": T.ones(3, 8, dtype=T.float64),

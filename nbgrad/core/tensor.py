@@ -286,9 +286,11 @@ class Tensor(Methods):
         >>> x[1:].data_ptr() - x.data_ptr()
         4
         """
-        if type(self._buf) is Batched:
+        buf, sp = self._buf, self._spec
+        if buf.__class__ is Batched:
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
-        return self._spec.backend.address(self._buf) if self._spec.numel and self._spec.backend.holds else 0
+        serves = sp.backend
+        return serves.address(buf) if sp.numel and serves.holds else 0
 
     def storage_offset(self) -> int:
         """How many elements of the memory lie before the first one that the tensor shows.
@@ -917,7 +919,7 @@ def _read_anew(t: Tensor, base: Tensor) -> Node:
         steps.append(node)
         node = node.next[0]
     if not steps:
-        return view_node(t, base)
+        return view_node(t, base, between(t, base))
     edge_there = edge(base)
     for step in reversed(steps):
         node = blank()
@@ -928,12 +930,26 @@ def _read_anew(t: Tensor, base: Tensor) -> Node:
     return node
 
 
-def view_node(t: Tensor, base: Tensor) -> Node:
-    node: Node = blank(node_type("AsStridedBackward0"))
+def between(t: Tensor, base: Tensor) -> int:
+    """How many elements of their memory lie before the first of `t` and not before the first of its base."""
+    sp, shown = t._spec, base._spec
+    if t._storage is base._storage and sp.itemsize == shown.itemsize:
+        if t._buf is base._buf:
+            return 0
+        address = sp.backend.address
+        return (address(t._buf) - address(base._buf)) // sp.itemsize
+    return t.storage_offset() - base.storage_offset()
+
+
+_AsStrided = node_type("AsStridedBackward0")
+
+
+def view_node(t: Tensor, base: Tensor, offset: int) -> Node:
+    node: Node = blank(_AsStrided)
     target, number = edge(base)
     node.next, node.numbers = (target,), (number,)
     node.static = None
-    node.rule = ViewRule(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
+    node.rule = ViewRule(t._spec, offset, base._spec)
     node.seq = next(sequence)
     return node
 

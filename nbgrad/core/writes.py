@@ -10,12 +10,14 @@ from nbgrad.core.refusals import LEAF_WRITE, OVERLAP, VIEW_OF_LEAF_WRITE, _forbi
 from nbgrad.core.tensor import (
     Tensor,
     View,
+    between,
     edge,
     history,
     hooks,
     requires,
     set_history,
     storage_of,
+    view_node,
     wrap,
 )
 from nbgrad.memory.storage import Marked, Spec
@@ -69,7 +71,9 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
     if t._rg == 2 and view is not None:
         base = view.base
         old, old_number = edge(base)
-        slices: Node = blank(node_type("CopySlices"))
+        # Of one memory, whose owner needs not be asked twice how far in each of the two begins.
+        shift = between(t, base)
+        slices: Node = blank(_CopySlices)
         others = node.edges()[1:]
         slices.next = (old, *[target for target, _ in others])
         slices.numbers = (old_number, *[k for _, k in others])
@@ -79,16 +83,27 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
             None,
         )  # PyTorch, too, lets go of what was written
         slices.leaves = node.leaves
-        slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec, node.rule)
+        slices.rule = CopySlices(t._spec, shift, base._spec, node.rule)
         slices.seq = next(sequence)
         set_history(base, slices)
         written(t)
-        read_anew = history(t)
+        read_anew: Node | None
+        if (
+            view.created == "default" and not state.modes.view_replay
+        ):  # what `history` would do, that knows less
+            read_anew = view_node(t, base, shift)
+            set_history(t, read_anew)
+            view.version = storage_of(t).version
+        else:
+            read_anew = history(t)
         if read_anew is not None:
             node.through_view = weakref.ref(read_anew)
     else:
         set_history(t, node, number)
         written(t)
+
+
+_CopySlices = node_type("CopySlices")
 
 
 class CopySlices:

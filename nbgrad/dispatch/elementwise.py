@@ -46,7 +46,7 @@ from nbgrad.core.tensor import Tensor, as_inference, hooks, new, requires, stora
 from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch import transforms
 from nbgrad.expr.node import Expr, is_bool, substitute
-from nbgrad.history.record import record, record_op, recorder
+from nbgrad.history.record import record, record_op, recorder, rule_of
 from nbgrad.memory import backend, layout
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Spec, Storage
@@ -375,8 +375,7 @@ def into(
 def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
     t = args[0]
-    if _usual_write(op, t, args):
-        written(t)
+    if usual_write(op, t, args):
         return t
     operands = operands_of(op, args)
     if state.active and transforms.wrapped(args):
@@ -410,29 +409,38 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     if node is None:
         written(t)
         return t
+    _rewritten(t, node)
+    return t
+
+
+def _rewritten(t: Tensor, node: Any) -> None:
     if node.rule.saves_output:  # saved as of after the write, unlike what the op read
         *saved, last = node.versions[: len(node.rule.saved_names)]
         node.versions = (*saved, last + 1)
     rebase(t, node)
-    return t
 
 
-def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
-    """Run a write that was planned before and is usual: not recorded, no mode that looks at it, no operand in the same memory."""
+def usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
+    """Run a write that was planned before and is usual: no mode that looks at it, no operand in the same memory, and no history but
+    that of a tensor that was computed, of which the rule reads nothing that is about to be overwritten."""
     storage = t._storage
     if state.active or shared.rare or (storage is not None and storage.inference):
         return False
     kinds: list[Any] = []
+    values: list[Any] = []
+    recorded, grad = False, state.grad
     for a in args:
         if isinstance(a, Tensor):
-            if a._rg and state.grad and (a._rg == 1 or requires(a)):
-                return False
+            if a._rg and grad and (a._rg == 1 or requires(a)):
+                recorded = True
             other = a._storage
             if a is not t and other is not None and storage is not None and may_meet(storage, other):
                 return False
             kinds.append(a._spec)
+            values.append(a._buf)
         else:
             kinds.append(type(a))
+            values.append(a)
     plan = op.plans.get((tuple(kinds), t._spec, True))
     if plan is None:
         return False
@@ -440,7 +448,38 @@ def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
         a = args[op.params.index(p)]
         if not isinstance(a, Tensor) and not plan.low <= a <= plan.high and a not in plan.beyond:
             return False
+    if recorded:
+        return _recorded_write(op, plan, t, args)
+    try:
+        plan.launch(plan.address, plan.n, *values)
+    except OverflowError:
+        launch(plan, t._buf, args[1:])
+    if storage is None:
+        written(t)
+    else:
+        storage.version += 1
+    return True
+
+
+def _recorded_write(op: ElementwiseOp, plan: Plan, t: Tensor, args: Sequence[Any]) -> bool:
+    """The same with history, where there is nothing to refuse."""
+    view, flags = t._view, [a._rg if isinstance(a, Tensor) else 0 for a in args]
+    root = t if view is None else view.base
+    if op.flat or t._spec.repeats or (root._node is None and root._rg) or (view is not None and t._rg != 2):
+        return False
+    if view is not None and (view.created != "default" or view.leaf):
+        return False
+    if 0 in rule_of(plan, tuple([flag != 0 for flag in flags])).tensor_positions:
+        return False
+    asked = sum([flag << 2 * k for k, flag in enumerate(flags)])
+    shadow = wrap(t._buf, t._spec)
+    shadow._storage = storage_of(t)
+    (plan.recorders.get(asked) or recorder(plan, asked))(shadow, *args)
+    node = shadow._node
+    if node is None:
+        return False
     launch(plan, t._buf, args[1:])
+    _rewritten(t, node)
     return True
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import Table
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.core.writes import written
@@ -330,6 +331,8 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> 
 
 
 def _quick_one_hot(tensor: Spec, num_classes: Any) -> Quick | None:
+    if num_classes == -1 and tensor.dtype is dtypes.int64 and tensor.contiguous and 0 < tensor.numel < FEW:
+        return _as_many_as_there_are(tensor)
     if type(num_classes) is not int or num_classes < 1 or tensor.dtype is not dtypes.int64:
         return None
     if not tensor.contiguous or not tensor.numel:
@@ -348,6 +351,25 @@ def _quick_one_hot(tensor: Spec, num_classes: Any) -> Quick | None:
         return hot
 
     return found
+
+
+def _as_many_as_there_are(tensor: Spec) -> Quick:
+    """Of classes that are counted at each call: what knows their number is kept for each."""
+    of: Table[int, Quick] = Table("nn.functional.one_hot", 256)
+    shape, array = (tensor.numel,), np.ndarray
+
+    def counted(t: Tensor) -> Tensor | None:
+        count: int = max(array(shape, np.int64, t._buf).tolist()) + 1
+        run = of.get(count)
+        if run is None:
+            run = _quick_one_hot(tensor, count) if count > 0 else None
+            if run is None:  # a class that is none is refused where all is
+                return None
+            of.keep(count, run)
+        found: Tensor | None = run(t)
+        return found
+
+    return counted
 
 
 @quickly(_quick_one_hot)

@@ -324,10 +324,15 @@ def test_the_end_of_a_range_is_never_drawn() -> None:
 def test_few_numbers_are_of_the_same_stream() -> None:
     """Calls that give sizes alone have a short way; its numbers are those of any other call."""
     T.manual_seed(3)
-    told = [T.rand(4, generator=T.default_generator), T.randn(3, dtype=float32), T.rand(2, 2, dtype=float32)]
-    for _ in range(2):
+    g, turned = T.default_generator, T.ones(8, 4).t()
+    told = [T.rand(4, generator=g), T.randn(3, dtype=float32), T.rand(2, 2, dtype=float32)]
+    told += [T.randn(n, generator=g) for n in (16, 40)] + [T.randn_like(turned, generator=g)]
+    told += [T.normal(mean, 2.0, (n,), generator=g) for mean in (0, 1.5) for n in (3, 40)]
+    for _ in range(3):
         T.manual_seed(3)
         drawn = [T.rand(4), T.randn((3,)), T.rand(2, 2)]
+        drawn += [T.randn(n) for n in (16, 40)] + [T.randn_like(turned)]
+        drawn += [T.normal(mean, 2.0, size=(n,)) for mean in (0, 1.5) for n in (3, 40)]
         assert [t.tolist() for t in drawn] == [t.tolist() for t in told]
 
 

@@ -288,7 +288,7 @@ SHORT = (
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-@pytest.mark.parametrize("text", SHORT)
+@pytest.mark.parametrize("text", (*SHORT, "y.normal_(1, 2.5{g})", "T.normal(1.0, 2.5, (21,){g})"))
 def test_few_are_drawn_as_many(text: str, dtype: str) -> None:
     """A call that was seen before takes a short way; one that names the generator takes the long one. Enough of them that words run out."""
     if dtype == "int64" and not any(name in text for name in ("random_", "bernoulli_", "geometric", "rand")):
@@ -297,9 +297,9 @@ def test_few_are_drawn_as_many(text: str, dtype: str) -> None:
     for named in ("", ", generator=T.default_generator"):
         call = text.format(g=named).replace("(, ", "(")
         T.manual_seed(3)
-        x = T.zeros(7, dtype=getattr(T, dtype))
+        x, y = (T.zeros(n, dtype=getattr(T, dtype)) for n in (7, 21))
         version = x._version
-        made = [array(eval(call, {"T": T, "x": x})).tolist() for _ in range(150)]
+        made = [array(eval(call, {"T": T, "x": x, "y": y})).tolist() for _ in range(150)]
         got.append([made, x._version - version, T.default_generator.get_state().tolist()])
     assert got[0] == got[1]
 

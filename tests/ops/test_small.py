@@ -159,3 +159,122 @@ def test_quiet_writes_count_and_are_refused_where_others_are() -> None:
         assert x.tolist() == [0, 0, 1, 2]
         with pytest.raises(RuntimeError, match="value cannot be converted"):
             T.zeros(3, dtype=T.uint8).masked_fill_(mask, 1e30)
+
+
+def _rows_added(t: Any, x: Any, y: Any) -> Any:
+    y[0] += x[1]
+    y[2:4] += x[1:3]
+    y[5] += 2.0
+    return y
+
+
+def _view_kept(t: Any, x: Any, y: Any) -> Any:
+    part = y[1:3]
+    part += x[:2]
+    part *= 2.0
+    y[0] = part[1] * 3
+    part.sub_(x[2:4])
+    return part.sum() + y
+
+
+def _onto_itself(t: Any, x: Any, y: Any) -> Any:
+    part = y[2]
+    y[2] = part
+    y[3] = part
+    return y
+
+
+def _by_mask(t: Any, x: Any, y: Any) -> Any:
+    mask = t.arange(8) > 3
+    y[mask] = 0
+    y[mask & (x.detach() > 5)] = -1.5
+    y[~mask] = x[3]
+    y[x.detach() == 2] = t.tensor(2.5)
+    return y
+
+
+def _whole(t: Any, x: Any, y: Any) -> Any:
+    y += x
+    y.mul_(x.detach())
+    y.relu_()
+    y.div_(x.detach() + 1)
+    return y
+
+
+def _grid(t: Any, x: Any, y: Any) -> Any:
+    square = y.view(2, 4)
+    square[0, 1] += square[1, 2]
+    square[:, 2] -= x[:2]
+    square.t()[3] += x[2:4]
+    return square
+
+
+def _read_before(t: Any, x: Any, y: Any) -> Any:
+    kept = y.relu()
+    kept[0] += x[1]
+    return kept
+
+
+def _of_a_leaf(t: Any, x: Any, y: Any) -> Any:
+    x[0] += y[0]
+    return y
+
+
+def _mask_of_a_leaf(t: Any, x: Any, y: Any) -> Any:
+    x[x.detach() > 2] = 0
+    return y
+
+
+def _made_without_grad(t: Any, x: Any, y: Any) -> Any:
+    with t.no_grad():
+        part = y[1:]
+    part += x[1:]
+    return y
+
+
+def _constant_base(t: Any, x: Any, y: Any) -> Any:
+    z = t.zeros(8)
+    z[1] += x[1]
+    z[2] += x[2] * y[0]
+    z[z.detach() == 0] = x[4]
+    return z
+
+
+def _retained(t: Any, x: Any, y: Any) -> Any:
+    y.retain_grad()
+    y[0] += x[1]
+    y[x.detach() > 6] = 1
+    return y
+
+
+WRITES = (
+    *(_rows_added, _view_kept, _onto_itself, _by_mask, _whole, _grid, _read_before, _of_a_leaf),
+    *(_mask_of_a_leaf, _made_without_grad, _constant_base, _retained),
+)
+
+
+def _left(t: Any, write: Callable[..., Any]) -> list[Any]:
+    """What a program that writes leaves: values, counts of writes, graph, gradients; or what refuses it."""
+    x = t.arange(8.0, requires_grad=True)
+    y = x * 2.0
+    told: list[Any] = []
+    try:
+        out = write(t, x, y)
+        told += [out.tolist(), y._version, x._version, str(_graph(out.grad_fn)), str(_graph(y.grad_fn))]
+        out.sum().backward()
+        told += [x.grad.tolist(), y.retains_grad and y.grad.tolist()]
+    except RuntimeError as error:
+        told.append(str(error).split(";")[0])
+    return told
+
+
+def _graph(node: Any) -> Any:
+    return node and (node.name(), [(_graph(into), number) for into, number in node.next_functions])
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
+def test_recorded_writes_leave_what_torchs_do(torch: Any, write: Callable[..., Any]) -> None:
+    for _ in range(3):  # the second one has plans
+        got, want = _left(T, write), _left(torch, write)
+        assert got == want

@@ -317,10 +317,10 @@ def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
         raise NotImplementedError(
             f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'"
         )
-    if (times < 0).any():
+    if times.min(initial=0) < 0:
         raise RuntimeError("repeats can not be negative")
     _check_count(int(times.sum()), size)
-    return _of_array(np.repeat(np.arange(times.size, dtype=times.dtype), times))
+    return _of_array(np.arange(times.size, dtype=times.dtype).repeat(times))
 
 
 def _quick_repeats(input: Any, repeats: Any, dim: Any, *, output_size: Any) -> Quick | None:
@@ -352,27 +352,15 @@ def repeat_interleave(
         return _repeated_places(input if repeats is unset else repeats, output_size)
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
-    d = (layout.own_dim if isinstance(repeats, Tensor) else layout.wrap_dim)(dim, input.ndim)
-    n = tuple(input.shape)[d] if input.ndim else 1
-    if isinstance(repeats, Tensor):
-        if repeats.device.type == "meta" and output_size is None:
-            raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
-        backend.same((input._spec.device, repeats._spec.device))
-        if repeats.device.type == "meta":
-            return empty(input._spec.like((*input.shape[:d], output_size, *input.shape[d + 1 :])))
-    times = repeats._host().reshape(-1) if isinstance(repeats, Tensor) else np.array([repeats])
-    if times.dtype.kind not in "i":
-        raise RuntimeError("repeats has to be Long or Int tensor")
-    if (times < 0).any():
-        one = not isinstance(repeats, Tensor)
-        raise RuntimeError("Repeats must be non-negative" if one else "repeats can not be negative")
-    if times.size not in (1, n):
-        raise RuntimeError(
-            "repeats must have the same size as input along dim, but got repeats.size(0) = "
-            f"{times.size} and input.size({d}) = {n}"
-        )
+    sp: Spec = input._spec
+    shape = tuple(sp.shape)
+    d = (layout.own_dim if isinstance(repeats, Tensor) else layout.wrap_dim)(dim, sp.ndim)
+    n = shape[d] if shape else 1
     if not isinstance(repeats, Tensor):
-        shape = tuple(input.shape)
+        if np.array([repeats]).dtype.kind != "i" if repeats.__class__ is not int else repeats >= 1 << 63:
+            raise RuntimeError("repeats has to be Long or Int tensor")
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
         if output_size not in (None, n * repeats):
             raise RuntimeError(
                 f"repeat_interleave: Invalid output_size, expected {n * repeats} but got {output_size}"
@@ -380,11 +368,29 @@ def repeat_interleave(
         spread = expand(unsqueeze(input, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
         copies = dense_copy(spread)  # never what was given, and so no view of it
         return reshape(copies, (*shape[:d], n * repeats, *shape[d + 1 :]))
-    count = sum(times.tolist()) * (1 if times.size == n else n)
+    where = repeats._spec.device
+    if where is not sp.device and not (where.type == "meta" and output_size is None):
+        backend.same((sp.device, where))
+    if where.type == "meta":
+        if output_size is None:
+            raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
+        return empty(sp.like((*shape[:d], output_size, *shape[d + 1 :])))
+    times = repeats._host().reshape(-1)
+    if times.dtype.kind not in "i":
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    counts = times.tolist()
+    if min(counts, default=0) < 0:
+        raise RuntimeError("repeats can not be negative")
+    if len(counts) not in (1, n):
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{len(counts)} and input.size({d}) = {n}"
+        )
+    count = sum(counts) * (1 if len(counts) == n else n)
     _check_count(count, output_size)
-    input._spec.like((*input.shape[:d], count, *input.shape[d + 1 :]))  # is refused where it cannot be
-    index = np.repeat(np.arange(n), times if times.size == n else times[0])
-    return _index_select(input, place=along(d, index, input._spec))
+    sp.like((*shape[:d], count, *shape[d + 1 :]))  # is refused where it cannot be
+    index = np.arange(n).repeat(times if len(counts) == n else counts[0])
+    return _index_select(input, place=along(d, index, sp))
 
 
 @prepared(

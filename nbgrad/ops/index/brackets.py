@@ -640,8 +640,10 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
             return False
         if other is not None and storage is not None and other.memory is storage.memory:
             start = t.storage_offset() * shown.itemsize + byte
-            if recorded or sp is not shown or value.storage_offset() * shown.itemsize != start:
+            if sp is not shown or value.storage_offset() * shown.itemsize != start:
                 return False
+            if recorded and shown.dtype.is_floating_point:
+                _record_write(t, shown, byte // shown.itemsize, value)
             storage.version += 1  # onto itself, as `t[k] += 1` does: there is nothing to write
             return True
         k = copy_of((shown, sp)) or copying(shown, sp)

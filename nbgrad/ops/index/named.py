@@ -32,7 +32,7 @@ from nbgrad.ops.index.place import (
     where_true,
 )
 from nbgrad.ops.index.place import _read as read_at
-from nbgrad.ops.views.copy import copier
+from nbgrad.ops.views.copy import copier, scalar
 from nbgrad.tape.modes import state
 
 Reader = Callable[[Tensor, Sequence[Tensor]], Tensor | None]
@@ -57,9 +57,12 @@ def read(t: Tensor, index: Any) -> Tensor | None:
 
 
 def write(t: Tensor, index: Any, value: Any) -> bool:
-    """Write without a history where index tensors point, or a mask is true, if that is known to be usual; whether it was."""
+    """Write without a history where index tensors point, or one value where a mask is true, if that is known to be usual; whether it
+    was."""
     if index.__class__ is Tensor:
         run = _writer_of((t._spec, index._spec))
+        if run is _fill_masked:  # which knows of histories, and of who looks at writes
+            return run(t, (index,), value)
         return run is not None and _quiet(t, (index,), value) and run(t, (index,), value)
     if index.__class__ is tuple and (given := _named(index)) is not None:
         run = _writer_of((t._spec, *given[1]))
@@ -230,8 +233,16 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
 
 
 def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
-    """With a number that each dtype holds as it is."""
-    if value.__class__ not in (int, float) or not 0 <= value <= 127 or value != int(value):
+    """With a number, or a tensor that holds one of the same dtype."""
+    sp, kind = t._spec, value.__class__
+    if kind is Tensor:
+        if type(value._spec) is not Spec or value._spec.ndim or value._spec.dtype is not sp.dtype:
+            return False
+    elif kind is not int and kind is not float:
         return False
-    inplace(_masked_put.op, (t, given[0], _as_kind(value, t)))
+    elif not t._rg and 0 <= value <= 127 and value == int(value):  # which each dtype holds as it is
+        value = _as_kind(value, t)
+    else:
+        value = scalar(_as_kind(value, t), sp.dtype)
+    inplace(_masked_put.op, (t, given[0], value))
     return True

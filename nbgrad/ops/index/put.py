@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import into, no_overlap
+from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels import faults
 from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import Spec
 from nbgrad.ops.index.gather import (
     _as_vector,
     _marked,
@@ -17,9 +20,9 @@ from nbgrad.ops.index.gather import (
     _vector,
     check_one_device,
 )
-from nbgrad.ops.index.place import Place, _kept, _put_, _putter
+from nbgrad.ops.index.place import Place, _kept, _put_, _putter, _write, where_true
 from nbgrad.ops.index.planned import puts, vector
-from nbgrad.ops.views.copy import in_place
+from nbgrad.ops.views.copy import copier, in_place
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.ops.views.slices import narrow
 
@@ -101,7 +104,28 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 # ---------------------------------------------------------------- where a mask is true
 
 
+def _quick_by_mask(input: Spec, mask: Any, source: Any) -> Quick | None:
+    if type(mask) is not Spec or type(source) is not Spec or input.dtype is not source.dtype:
+        return None
+    fits = mask.dtype is dtypes.bool_ and mask.shape == input.shape and mask.contiguous and source.contiguous
+    if not fits or not input.ndim or not input.numel:
+        return None
+    most, copy = source.numel, copier(input, input.dense())
+
+    def found(t: Tensor, by: Tensor, values: Tensor) -> Tensor | None:
+        place = where_true(by)
+        (count,) = place.block
+        if count > most:
+            return None
+        made: Tensor = copy(t)
+        _write(made, wrap(values._buf, source.like((count,))), place, "write")
+        return made
+
+    return found
+
+
 @method
+@quickly(_quick_by_mask)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of `input` in which the places where `mask` is true take the elements of `source` in order. `source` gets the gradient
     of what it gave, `input` that of the rest.

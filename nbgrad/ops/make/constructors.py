@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base.warn import warn
 from nbgrad.core import tensor as _core
+from nbgrad.core.arguments import before_guard
 from nbgrad.core.overrides import NOBODY, dispatch_disabled, note_instance, plain_types, switched
 from nbgrad.core.signatures import Signature, _none_fits, kind_name
-from nbgrad.core.tensor import Tensor
-from nbgrad.memory import dtypes, gpu
+from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.memory import backend, dtypes, gpu
 from nbgrad.memory import layout as _layout
 from nbgrad.memory.device import cpu, elsewhere
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
-from nbgrad.memory.storage import Batched, Marked, Nothing, spec
+from nbgrad.memory.storage import Batched, Marked, Nothing, Spec, spec
 from nbgrad.ops.host import printing
 from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.host.typed import TypedStorage
-from nbgrad.ops.make.data import COPY_OF_A_TENSOR, _from_data, _is_sequence
-from nbgrad.ops.make.factories import _finish
+from nbgrad.ops.make.data import COPY_OF_A_TENSOR, _from_data, _is_sequence, _of_plain
+from nbgrad.ops.make.factories import Function, _copies, _finish, _Given
 from nbgrad.ops.make.filled import _own, empty, empty_strided, full, ones, zeros
+from nbgrad.tape.modes import state
 
 
 def _beside(like: Tensor, device: Any) -> Any:
@@ -34,6 +37,40 @@ def _beside(like: Tensor, device: Any) -> Any:
     if device is not None:
         return device
     return None if like._spec.device is cpu and not elsewhere.threads else like._spec.device
+
+
+def _of_few(valued: bool) -> Callable[[Function], Function]:
+    """What few elements are made of by sizes alone, and a number if they are `valued`, is found again by the dtype that they take over."""
+
+    def before(slow: Function) -> Function:
+        known = _Given(_copies)
+        find = known.get
+
+        def short(self: Tensor, *args: Any, **more: Any) -> Tensor:
+            if more or len(args) <= valued or type(self) is not Tensor or state.levels:
+                return slow(self, *args, **more)
+            size: Any = args[0] if isinstance(args[0], tuple) else args
+            kind = args[-1].__class__ if valued else None
+            if len(args) > 1 + valued and size is not args:
+                return slow(self, *args)
+            # Zeros are left out: 0.0 is -0.0.
+            if valued and (size is args or (kind is not float and kind is not int) or not args[1]):
+                return slow(self, *args)
+            for n in size:
+                if n.__class__ is not int:
+                    return slow(self, *args)
+            sp = self._spec
+            if sp.__class__ is not Spec or sp.backend is not backend.cpu:
+                return slow(self, *args)
+            key = (sp.dtype, kind, *args[1:], *size) if valued else (sp.dtype, *size)
+            found = find(key)
+            if found is None:
+                return known.learn(key, slow(self, *args))
+            return wrap(found[0](), found[1])
+
+        return short
+
+    return partial(before_guard, before)
 
 
 def _new(name: str, function: Any) -> None:
@@ -56,7 +93,10 @@ def _new(name: str, function: Any) -> None:
     new_one.__name__ = f"new_{name}"
     words = "in the dtype and on the device of this tensor, unless `dtype` or `device` says another."
     new_one.__doc__ = f"`{name}` {words}\n\n    {function.__doc__}"
-    setattr(Tensor, f"new_{name}", new_one)
+    made: Any = new_one
+    if name != "empty_strided":
+        made = _of_few(name == "full")(new_one)
+    setattr(Tensor, f"new_{name}", made)
 
 
 for _name, _function in dict(
@@ -76,7 +116,10 @@ def _new_tensor(
     """
     if isinstance(data, Tensor):
         warn(COPY_OF_A_TENSOR.format("tensor.new_tensor"))
-    t = _from_data(data, self.dtype if dtype is None else dtype)
+    d = self._spec.dtype if dtype is None else dtype
+    t = _of_plain(data, d)
+    if t is None:
+        t = _from_data(data, d)
     where = _beside(self, device)
     return _finish(t if where is None else t.to(where), requires_grad)
 

@@ -503,8 +503,10 @@ def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float, kind
 def few_normals(sp: Spec, mean: float = 0.0, std: float = 1.0, log: bool = False) -> Draw | None:
     """The same as `few_units` for `normals`, or for what they are the logarithms of."""
     kind, n = _FEW.get(sp.dtype), sp.numel
-    if kind is None or not 0 < n < 16:
+    if kind is None or not n or (log and n >= 16):
         return None
+    if n >= 16:
+        return _few_blocks(sp, mean, std) if sp.contiguous else None
     gen, nbytes = default_generator, sp.nbytes
     address, run = _kernel(kind.replace("_", "_log_") if log else kind, quick=True)
     lock, whole, rest = (
@@ -527,6 +529,25 @@ def few_normals(sp: Spec, mean: float = 0.0, std: float = 1.0, log: bool = False
                 run(address, n, out, kept, *gen.take(count), mean, std)
         finally:
             lock.release()
+        return out
+
+    return draw
+
+
+def _few_blocks(sp: Spec, mean: float, std: float) -> Draw:
+    """The same from 16 on."""
+    (whole, rest), size, nbytes, words = divmod(sp.numel, 16), sp.itemsize, sp.nbytes, sp.itemsize // 4
+    gen, last = default_generator, nbytes - 16 * size
+    address, run = _kernel(f"normal_{sp.dtype.code}", quick=True)
+
+    def draw(out: Array | None = None) -> Array:
+        if out is None:
+            out = _empty(nbytes, _BYTES)
+        with gen.lock:
+            run(address, whole, out, *gen.take(16 * words * whole), mean, std)
+            if rest:
+                gen.take(words * rest)
+                run(address, 1, out[last:], *gen.take(16 * words), mean, std)
         return out
 
     return draw

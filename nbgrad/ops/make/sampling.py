@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.base.tables import PLANS, Table, cached
-from nbgrad.core.arguments import before_guard, unset
+from nbgrad.base.switches import compiling
+from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table, cached
+from nbgrad.core.arguments import before_guard, placed, unset
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write, written
@@ -26,6 +27,7 @@ from nbgrad.expr import loops as q
 from nbgrad.history.record import written_by
 from nbgrad.kernels.cpu import counts
 from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.device import elsewhere
 from nbgrad.memory.storage import Batched, Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
@@ -460,6 +462,37 @@ def _place_of(*given: Any) -> Any:
     return next(t.device for t in given if isinstance(t, Tensor))
 
 
+def _of_sizes(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Few numbers of one distribution, by the default generator, have a short way."""
+    known: Table[Any, tuple[_random.Draw, Spec]] = Table("ops.make.sampling.normals", PLANS, DEFAULT_DTYPE)
+    find = known.get
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        given = placed(("mean", "std", "size"), args, more) if more else args
+        if given is None or len(given) != 3 or given[2].__class__ is not tuple:
+            return slow(*args, **more)
+        for x in given[:2]:
+            if (x.__class__ is not float and x.__class__ is not int) or (not x and _signed_zero(given)):
+                return slow(*args, **more)
+        for n in given[2]:
+            if n.__class__ is not int:
+                return slow(*args, **more)
+        if state.active or state.levels or elsewhere.threads or compiling.thread is not None:
+            return slow(*args, **more)
+        found = find(given)
+        if found is not None:
+            return wrap(found[0](), found[1])
+        t = slow(*args, **more)
+        if type(t._spec) is Spec and 0 < t._spec.numel <= _FEW and t._spec.backend is backend.cpu:
+            draw = _random.few_normals(t._spec, float(given[0]), float(given[1]))
+            if draw is not None:
+                known.keep(given, (draw, t._spec))
+        return t
+
+    return short
+
+
+@partial(before_guard, _of_sizes)
 def normal(
     mean: Any,
     std: Any = 1.0,

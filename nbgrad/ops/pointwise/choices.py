@@ -8,7 +8,7 @@ from nbgrad.base.warn import warn
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import dtypes_of
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.elementwise import check_out, inplace, operands_of
+from nbgrad.dispatch.elementwise import check_out, inplace, operands_of, usual_write
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
@@ -156,6 +156,8 @@ def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[An
 
 def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
     """In place; with numbers for bounds PyTorch says in C's words which dtype the result does not fit."""
+    if usual_write(op, args[0], args):
+        return args[0]
     operands = operands_of(op, args)
     if op.exact is not None:
         d, to = dtypes_of(op, operands)[1], args[0].dtype
