@@ -448,7 +448,7 @@ _DRAWS: dict[CodeType, Callable[..., Any]] = {
 }
 _FEW = [
     code
-    for few in (generator.few, generator.few_normals, generator.few_places)
+    for few in (generator.few, generator.few_normals, generator._few_blocks, generator.few_places)
     for code in few.__code__.co_consts
     if isinstance(code, CodeType) and code.co_name == "draw"
 ]
