@@ -60,6 +60,7 @@ CALLS = (
         "T.linalg.svd(c)",
     ),
     *("T.unique(i)", "T.searchsorted(i, k)", "T.isin(k, i)", "c[i[0]]", "T.nn.functional.one_hot(i, 6)"),
+    *("T.unique(rows, dim=0)", "T.unique(c % 3, True, True, True, 1)"),
     *("T.nn.functional.one_hot(i)", "rows.repeat_interleave(i, 0)", "w.repeat_interleave(2, 1)"),
     *(
         "c.masked_scatter(c > 30, c)",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.switches import compiling
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, wrap
@@ -21,7 +22,7 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Batched, Spec
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.host.values import DYNAMIC
+from nbgrad.ops.host.values import DYNAMIC, of_array
 from nbgrad.ops.index.gather import index_select
 from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.order.sort import argsort, ranks
@@ -75,6 +76,33 @@ def _in_order(rows: Tensor) -> Tensor:
     return order
 
 
+_FEW_ROWS = 1024  # elements that Python compares sooner than kernels are launched for each column
+
+
+def _few(rows: Tensor, in_order: bool, inverse: bool, counted: bool) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Of few rows, which of them begin a group, to which group each belongs, and how many are in each. NaN, which is in no order, is
+    left to the sort, and so is what a program is made of."""
+    sp = rows._spec
+    near = type(sp) is Spec and sp.backend is backend.cpu and not sp.dtype.narrow
+    if not near or not 0 < sp.numel <= _FEW_ROWS or compiling.thread is not None:
+        return None
+    lines = rows._host().tolist()
+    if sp.dtype.is_floating_point and any([x != x for line in lines for x in line]):
+        return None
+    order = range(len(lines))
+    firsts, starts, group, last = [], [], [0] * len(lines), None
+    for at, k in enumerate(sorted(order, key=lines.__getitem__) if in_order else order):
+        if lines[k] != last:
+            firsts.append(at)
+            starts.append(k)
+            last = lines[k]
+        group[k] = len(starts) - 1
+    many = [end - first for first, end in zip(firsts, [*firsts[1:], len(lines)])]
+    found = starts, group if inverse else [], many if counted else []
+    a, b, c = [of_array(np.array(x, np.int64)) for x in found]
+    return a, b, c
+
+
 def _distinct(
     input: Tensor, dim: int | None, in_order: bool, inverse: bool, counted: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -91,6 +119,10 @@ def _distinct(
     group = counts = zeros(rows._spec.plain.like((0,), dtype=dtypes.int64))
     if not n:
         return lines, group, counts
+    few = _few(rows, in_order, inverse, counted)
+    if few is not None:
+        starts, group, counts = few
+        return _slices(lines, dim, starts), group, counts
     order = _in_order(rows) if in_order else None
     if order is not None:
         rows = rows[order]
@@ -106,8 +138,12 @@ def _distinct(
     if order is not None:
         starts = order[starts]
         group = zeros(group._spec).scatter(0, order, group) if inverse else group
+    return _slices(lines, dim, starts), group, counts
+
+
+def _slices(lines: Tensor, dim: int, starts: Tensor) -> Tensor:
     found = movedim(index_select(movedim(lines, dim, 0), 0, starts), 0, dim)  # lies as PyTorch's does
-    return wrap(found._buf, found._spec), group, counts
+    return wrap(found._buf, found._spec)
 
 
 def _refuse(g: Any, name: str) -> None:
