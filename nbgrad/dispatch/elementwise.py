@@ -465,7 +465,12 @@ def _recorded_write(op: ElementwiseOp, plan: Plan, t: Tensor, args: Sequence[Any
     """The same with history, where there is nothing to refuse."""
     view, flags = t._view, [a._rg if isinstance(a, Tensor) else 0 for a in args]
     root = t if view is None else view.base
-    if op.flat or t._spec.repeats or (root._node is None and root._rg) or (view is not None and t._rg != 2):
+    if (
+        op.flat
+        or t._spec.repeats
+        or (root._node is None and requires(t))
+        or (view is not None and t._rg != 2)
+    ):
         return False
     if view is not None and (view.created != "default" or view.leaf):
         return False

@@ -247,9 +247,17 @@ def _retained(t: Any, x: Any, y: Any) -> Any:
     return y
 
 
+def _of_a_view_that_is_a_leaf(t: Any, x: Any, y: Any) -> Any:
+    square = y.view(2, 4) * 1
+    square[0] += 1.0
+    leaf = t.arange(8.0).view(2, 4).requires_grad_()
+    leaf[0] += 1.0
+    return leaf
+
+
 WRITES = (
     *(_rows_added, _view_kept, _onto_itself, _by_mask, _whole, _grid, _read_before, _of_a_leaf),
-    *(_mask_of_a_leaf, _made_without_grad, _constant_base, _retained),
+    *(_mask_of_a_leaf, _made_without_grad, _constant_base, _retained, _of_a_view_that_is_a_leaf),
 )
 
 
