@@ -14,7 +14,7 @@ from tests.support import T
 
 def cost(run: Callable[[], Any]) -> float:
     best = float("inf")
-    for _ in range(3):
+    for _ in range(7):
         start = time.process_time()
         run()
         best = min(best, time.process_time() - start)
@@ -39,7 +39,8 @@ def test_gradients_of_all_parts_cost_as_much_as_there_are_parts(name: str) -> No
         total = T.stack(LOOPS[name](x, n)).sum()
         return lambda: total.backward(retain_graph=True)
 
-    assert cost(run(2000)) < 20 * cost(run(200))
+    # 9 to 14 times as much, and 21 once where the machine was busy; a hundred times would be the square.
+    assert cost(run(2000)) < 40 * cost(run(200))
 
 
 @pytest.mark.parametrize("join", [T.stack, T.cat])
