@@ -21,7 +21,7 @@ def _argmin(a):
     best = a[0]
     at = 0
     for i in range(1, len(a)):
-        if a[i] < best:
+        if a[i] < best or (a[i] != a[i] and best == best):  # NaN is the least, and the largest
             best = a[i]
             at = i
     return at
@@ -37,7 +37,7 @@ def _argmax(a):
     best = a[0]
     at = 0
     for i in range(1, len(a)):
-        if a[i] > best:
+        if a[i] > best or (a[i] != a[i] and best == best):
             best = a[i]
             at = i
     return at
@@ -118,6 +118,9 @@ def median(a):
 def _median(a):
     order = argsort(a)
     n = len(a)
+    last = a[order[n - 1]]
+    if last != last:  # NaN come last
+        return last
     return (a[order[(n - 1) // 2]] + a[order[n // 2]]) * 0.5
 
 
@@ -133,6 +136,9 @@ def quantile(a, q):
 
 def _quantile(a, q):
     order = argsort(a)
+    last = a[order[len(a) - 1]]
+    if last != last:
+        return last
     place = (len(a) - 1) * q
     at = int(place)
     share = place - at

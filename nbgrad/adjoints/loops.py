@@ -73,7 +73,7 @@ class Loops(Expressions):
             self.over_places(s, [self.value(a, env) for a in s.iter.args], env)
             return
         if of in (zip, enumerate) and isinstance(s.iter, ast.Call):
-            if any(self.goes_over(a, env) in (zip, enumerate, range) for a in s.iter.args):
+            if any(self.goes_over(a, env) in (zip, enumerate, range, reversed) for a in s.iter.args):
                 count, at = self.rows(s.iter, s, env)
                 self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind(s.target, at(i), e)))
                 return
@@ -147,6 +147,9 @@ class Loops(Expressions):
         if of is range and isinstance(e, ast.Call):
             start, step, count = map(self.read_once, self.range_of(e.args, env))
             return count, lambda i: self.whole("add", start, self.whole("mul", i, step))
+        if of is reversed and isinstance(e, ast.Call):
+            count, item = self.rows(e.args[0], s, env)
+            return count, lambda i: item(self.whole("sub", self.whole("sub", count, ONE), i))
         if of is enumerate and isinstance(e, ast.Call):
             given = [*e.args[1:], *[k.value for k in e.keywords]]
             first = self.value(given[0], env) if given else ZERO

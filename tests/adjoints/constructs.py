@@ -541,3 +541,12 @@ def last_value_of_a_flat_array(m):
     for (i, _), v in np.ndenumerate(m):
         m[2, 2] += v * m[i, 0]
     return s * m[2, 2]
+
+
+def backwards_beside(x):
+    s = 0.0
+    for i, v in zip(reversed(range(4)), x):
+        s = s * v + i * x[i]
+    for v, w in zip(x, reversed(x)):
+        s += v * w * w
+    return s

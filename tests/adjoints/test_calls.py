@@ -66,6 +66,9 @@ np.average(v, weights=v * v)
 np.average(wide)
 np.nansum(holed) * x
 np.nanmean(holed)
+np.argmin(holed) * x
+np.argmax(holed) * x
+np.argmax(np.append(holed, x)) * x
 np.polyval(w, x)
 np.polyval(w, wide)
 np.round(v) * x
@@ -116,6 +119,12 @@ def test_beside_numpy(expression: str) -> None:
     found = iter(listed(adjoint.plain(*args, *bars.values(), *seeds))[len(want) :])
     back = sum(np.sum((bars[n] if n in bars else next(found)) * of[n]) for n in adjoint.wrt)
     assert back == pytest.approx(sum(np.sum(s * m) for s, m in zip(seeds, moved)), rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("expression", ["np.median(holed)", "np.quantile(holed, 0.3)", "np.max(holed)"])
+def test_what_is_no_number_is_found(expression: str) -> None:
+    f, args = written(expression)
+    assert math.isnan(plain(differentiable(f), "primal", args).plain(*args))
 
 
 @pytest.mark.parametrize(
