@@ -7,6 +7,7 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.stanza import method
+from nbgrad.memory import layout
 from nbgrad.ops.linear.products import (
     _called,
     _dot,
@@ -67,12 +68,20 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if w.ndim == 1:
         if bias is None:
             return _matrix_product(input, weight)
-        return _addmm_nt(bias, input, weight) if a.ndim == 2 else add(_matrix_product(input, weight), bias)
+        return (
+            _addmm_nt(bias, input, weight) if a.ndim == 2 else _raised(_matrix_product(input, weight), bias)
+        )
     shape = (*tuple(a.shape)[:-1], w.shape[0])
-    if bias is not None and bias.ndim < 2 and a.contiguous:
+    if bias is not None and a.contiguous and (bias.ndim == 1 or sum([n != 1 for n in bias.shape]) == 1):
         return _view(_addmm_nt(bias, _rows(input), weight), shape)
     product = (_unsafe_view if a.ndim > 1 else _squeeze)(_mm_nt(_rows(input), weight), shape)
-    return product if bias is None else add(product, bias)
+    return product if bias is None else _raised(product, bias)
+
+
+def _raised(product: Tensor, bias: Tensor) -> Tensor:
+    """PyTorch adds in place, so that no bias makes the result larger."""
+    layout.check_target(product.shape, layout.broadcast_shapes(product.shape, bias.shape))
+    return add(product, bias)
 
 
 @method
