@@ -39,8 +39,8 @@ def test_gradients_of_all_parts_cost_as_much_as_there_are_parts(name: str) -> No
         total = T.stack(LOOPS[name](x, n)).sum()
         return lambda: total.backward(retain_graph=True)
 
-    # 9 to 14 times as much, and 21 once where the machine was busy; a hundred times would be the square.
-    assert cost(run(2000)) < 40 * cost(run(200))
+    # 14 to 33 times as much on a busy machine; as index_select has it, which fills a whole one for each part, 370.
+    assert cost(run(4000)) < 80 * cost(run(200))
 
 
 @pytest.mark.parametrize("join", [T.stack, T.cat])
