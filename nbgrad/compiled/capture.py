@@ -44,6 +44,17 @@ _MAKERS = {f"nbgrad.ops.make.{name}" for name in ("factories", "filled", "counte
 _MAKERS |= {"nbgrad.ops.host.values"}
 # Functions of nbgrad's own that look at values, or at what a record does not hold.
 _READS = {"to_host", "_host", "bytes_of", "data_ptr", "numpy", "same_values", "__array__", "__dlpack__"}
+# And those that switch something for all that follows.
+_SWITCHES = {
+    "set_default_device",
+    "set_default_dtype",
+    "set_default_tensor_type",
+    "set_default_validate_args",
+}
+_SWITCHES |= {"set_deterministic_debug_mode", "set_fastpath_enabled", "set_float32_matmul_precision"}
+_SWITCHES |= {"set_flush_denormal", "set_num_threads", "set_printoptions", "set_warn_always"}
+_SWITCHES |= {"set_overwrite_module_params_on_conversion", "set_swap_module_params_on_conversion"}
+_SWITCHES |= {"use_deterministic_algorithms"}
 _HOST_CALLS = {"unpack_from", "unpack"}
 
 
@@ -297,6 +308,8 @@ def record(function: Callable[[], Any], behind: Callable[[Any], Any] | None = No
                 draws.append((frame, *_drawing(frame), frame.f_locals.get("out")))
             elif kind == "random":
                 made.refuse(f"the state of random numbers is used by `{frame.f_code.co_name}`", frame)
+            elif kind == "switch" and not _ours(frame.f_back):
+                made.refuse(f"`{code.co_name}` is called, whose effect lasts", frame)
             elif kind == "left out":
                 made.refuse("what is called is to be left out of programs", frame)
             elif kind == "unseen":
@@ -436,6 +449,8 @@ def _kind(frame: FrameType) -> str:
         return "random"
     if name in _READS or code is _VERSION:
         return "read"
+    if name in _SWITCHES:
+        return "switch"
     if name == "left_out" and module == f"{_OURS}.compiler":
         return "left out"
     if module in _MAKERS or code is _INDEX:

@@ -34,6 +34,7 @@ from nbgrad.compiled.state import State, watched
 from nbgrad.core.casting import casting
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.generator import default_generator
+from nbgrad.tape.modes import shared
 from nbgrad.tape.modes import state as modes
 
 _TRIES = 4  # records of one kind of call until it is given up
@@ -317,6 +318,7 @@ class Compiled:
             k: t._ad.grad for k, (t, _) in enumerate(before) if t._ad is not None and t._ad.grad is not None
         }
         idle = [t for t, _ in before if _idle(t)] if with_others else []
+        as_it_was = _modes()
         recording.on += 1
         try:
             result, record = capture.record(
@@ -336,6 +338,8 @@ class Compiled:
                 return result
             if isinstance(record.behind, Unknown):
                 raise record.behind
+            if _modes() != as_it_was:
+                raise Unknown("a mode is another after the call than before it")
             if changed := kind.changed(Kind(args, kwargs, kind.numbers)):
                 of = f"`{changed}` is not as it was before the call: " if "." in changed else ""
                 raise Unknown(f"{of}the call changes what it is given")
@@ -552,6 +556,11 @@ class Compiled:
         """Which programs there are, what the passes did, and why calls are left to the function, or it was cut."""
         every = [self, *self._cuts.parts] if not self._is_piece else [self]
         return explained([e for c in every for e in c._entries], [why for c in every for why in c._reasons])
+
+
+def _modes() -> tuple[Any, ...]:
+    """What of this thread, and what of all, is switched."""
+    return modes.grad, modes.modes, modes.levels, modes.transforms, shared.anomaly
 
 
 def _idle(t: Tensor) -> bool:

@@ -298,6 +298,51 @@ REFUSALS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _switches_gradients(x: Any) -> Any:
+    T.set_grad_enabled(False)
+    return x * 2
+
+
+def _switches_the_dtype(x: Any) -> Any:
+    T.set_default_dtype(T.float64)
+    return x * 2
+
+
+def _switches_printing(x: Any) -> Any:
+    T.set_printoptions(precision=2)
+    return x * 2
+
+
+def _switches_anomalies(x: Any) -> Any:
+    T.autograd.set_detect_anomaly(True)
+    return x * 2
+
+
+@pytest.mark.filterwarnings("ignore:nbgrad.compile", "ignore:Anomaly Detection")
+@pytest.mark.parametrize(
+    "function", [_switches_gradients, _switches_the_dtype, _switches_printing, _switches_anomalies]
+)
+def test_what_a_call_switches_is_switched_at_each_call(function: Any) -> None:
+    def found() -> tuple[Any, ...]:
+        return T.is_grad_enabled(), T.get_default_dtype(), str(T.tensor(1.23456)), T.is_anomaly_enabled()
+
+    def put_back() -> None:
+        T.set_grad_enabled(True)
+        T.set_default_dtype(T.float32)
+        T.set_printoptions(profile="default")
+        T.autograd.set_detect_anomaly(False)
+
+    f, x, seen = T.compile(function), T.ones(3), []
+    usual = found()
+    for _ in range(8):
+        try:
+            f(x)
+            seen.append(found())
+        finally:
+            put_back()
+    assert seen == seen[:1] * 8 and seen[0] != usual
+
+
 @pytest.mark.parametrize("name", REFUSALS)
 def test_an_index_is_refused_in_the_words_of_the_function(name: str) -> None:
     function = REFUSALS[name]
