@@ -85,6 +85,8 @@ class Kind:
             elif type(v) in PLAIN_KINDS:
                 if type(v) in (int, float):
                     self.plain[path] = v
+                elif isinstance(v, type):  # whose attributes may be read
+                    self.objects.append(v)
                 key.append((type(v), exact(v)))
             elif type(v) is tuple and len(v) == 2 and isinstance(v[0], type):
                 key.append(v)

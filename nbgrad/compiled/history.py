@@ -236,7 +236,7 @@ class Way:
             if t._node is None:
                 made.leaves = (t, made.leaves)
         made.rule, made.outputs, made.seq = self, len(self.specs), next(sequence)
-        made.saved = ((kept, read, tuple([_version(t) for t in read]), numbers),)
+        made.saved = ((kept, read, tuple([(_version(t), t._buf) for t in read]), numbers),)
         made.static = (call, inputs)
         return made
 
@@ -258,8 +258,16 @@ class Way:
         saved = node.saved
         if saved is None:
             raise RuntimeError(FREED)
-        kept, read, versions, numbers = saved[0]
-        for t, version in [*zip(read, versions), *zip(saved[1:], node.versions[1:])]:
+        kept, read, before, numbers = saved[0]
+        for t, (version, memory) in zip(read, before):
+            if _version(t) != version:
+                raise modified(t, version, "")
+            if t._buf is not memory:
+                raise RuntimeError(
+                    f"nbgrad.compile: the backward of `{self.name}` reads a tensor that was given other memory since the call, as by "
+                    "`.data =`. Call the function itself for that."
+                )
+        for t, version in zip(saved[1:], node.versions[1:]):
             if _version(t) != version:
                 raise modified(t, version, "")
         if self.late is not None and not self._still():

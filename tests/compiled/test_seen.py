@@ -267,6 +267,22 @@ def other_defaults(compile: Any) -> Step:
     return step
 
 
+@case
+def attributes_of_a_class_that_is_given(compile: Any) -> Step:
+    class Options:
+        scale = 2.0
+
+    kind = Options
+    f = compile(lambda x, of: x * of.scale)
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            kind.scale = 5.0
+        return f(T.ones(3), kind)
+
+    return step
+
+
 def values(got: Any) -> Any:
     return bits(*got) if isinstance(got, tuple) else bits(got)
 
@@ -437,3 +453,19 @@ def test_what_a_backward_reads_may_not_change_before_it(monkeypatch: Any) -> Non
         RuntimeError, match=r"the backward of .* reads `Twist\.scale`, which is not as it was"
     ):
         y.backward()
+
+
+def test_other_memory_before_a_backward_is_an_error() -> None:
+    w = T.nn.Parameter(T.ones(3))
+    f = T.compile(lambda x: (x * w * w).sum())
+    for _ in range(4):
+        w.grad = None
+        f(T.ones(3)).backward()
+        assert w.grad is not None and w.grad.tolist() == [2.0] * 3
+    assert f.explain().graph_count
+    y = f(T.ones(3))
+    w.data = w.data * 2
+    with pytest.raises(RuntimeError, match="was given other memory since the call"):
+        y.backward()
+    f(T.ones(3)).backward()
+    assert w.grad.tolist() == [6.0] * 3
