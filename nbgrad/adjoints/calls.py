@@ -72,6 +72,7 @@ _ANGLES = {
     **dict.fromkeys(("degrees", "rad2deg"), 180.0 / math.pi),
 }
 _REFUSED = {
+    "append": "np.concatenate, or write to an array of full size",
     "print": "leave it out",
 }
 
@@ -224,15 +225,22 @@ def promised(b: Builder, e: Expr) -> Expr:
     return known
 
 
+def method(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
+    """A method of an array's. What is named as a function of NumPy's is none: `append` of a list would be lost."""
+    if not hasattr(np.ndarray, name) and name != "ptp":
+        b.refuse(f"{name} is not taken", _REFUSED.get(name, "write it out"))
+    return call(b, "sort_in_place" if name == "sort" else name, args, named, hint)
+
+
 def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A function or method by NumPy's name."""
-    method: Any = globals().get(f"_on_{name}") or FUNCTIONS.get(name)
-    if method is not None:
+    made: Any = globals().get(f"_on_{name}") or FUNCTIONS.get(name)
+    if made is not None:
         try:
-            bound = inspect.signature(method).bind(b, hint, *args, **named)
+            bound = inspect.signature(made).bind(b, hint, *args, **named)
         except TypeError as error:
             b.refuse(f"the arguments of {name}: {error}")
-        return method(*bound.args, **bound.kwargs)
+        return made(*bound.args, **bound.kwargs)
     if name in _ANGLES and not named:
         return b.elementwise(args, lambda x: b.binary("mul", x, const(_ANGLES[name])))
     if name in library.EACH and not named:
@@ -803,4 +811,4 @@ def _on_solve(b: Builder, hint: str | None, a: Value, right: Value) -> Value:
     return inlined(b, library.solve_columns if matrix else library.solve, [a, right], {})
 
 
-__all__ = ["Span", "call", "function", "product_of", "transposed", "whole"]
+__all__ = ["Span", "call", "function", "method", "product_of", "transposed", "whole"]

@@ -399,8 +399,7 @@ class Expressions(Indices):
             if isinstance(owner, View | Elementwise):
                 values = self.operands([*e.args, *named_nodes], env)
                 named = {str(k.arg): v for k, v in zip(e.keywords, values[len(e.args) :])}
-                method = "sort_in_place" if e.func.attr == "sort" else e.func.attr
-                return calls.call(self, method, [owner, *values[: len(e.args)]], named, hint)
+                return calls.method(self, e.func.attr, [owner, *values[: len(e.args)]], named, hint)
             f = self.of_Attribute(e.func, env, None)
         else:
             f = self.value(e.func, env)

@@ -216,3 +216,11 @@ def goes_over_what_it_writes(m, a):
 def starred_name(x):
     a, *b = x[0], x[1]
     return a * b[0]
+
+
+def list_by_another_name(x):
+    values = [x[0]]
+    also = values
+    also.append(x[1])
+    values.append(x[2])
+    return values[0] * also[1]
