@@ -88,7 +88,8 @@ _SETTINGS = [
 
 @cached(1)
 def _makers() -> list[str]:
-    return [*map(_text, ("image", "compiling", "dialect"))]
+    by_numba = ["apart"] if os.environ.get("NBGRAD_COMPILER") == "numba" else []
+    return [*map(_text, ("image", "compiling", "dialect", *by_numba))]
 
 
 def _version(package: str) -> str:
@@ -216,9 +217,10 @@ def _compiled(
         library = compiling.library(name, function, params, contract)
         if HERE:
             with suppress(image.Refused):
-                return _kept(
-                    name, image.made(compiling.text(library), [name], unrolled=unrolled is not False)
-                )
+                from nbgrad.kernels.apart import apart
+
+                text = apart(compiling.text(library))
+                return _kept(name, image.made(text, [name], unrolled=unrolled is not False))
         return _kept_by_numba(name, compiling.finished(library), [name])
 
 

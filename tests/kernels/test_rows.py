@@ -1,5 +1,8 @@
 """Programs over rows, un-jitted: the text itself, run on arrays."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import nbgrad as T
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import exp
 from nbgrad.kernels import build
+from nbgrad.kernels.apart import apart
 from nbgrad.kernels.cpu import rows
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.ops.rows import softmax
@@ -111,3 +115,47 @@ def test_a_sum_does_not_depend_on_where_its_row_is_written(n: int) -> None:
         launch(address, walk.items, meta, written._buf, read._buf)
         told.add(written.numpy().tobytes())
     assert walk.loop == "runs" and len(told) == 1
+
+
+@pytest.mark.slow
+def test_nor_does_one_that_numba_compiles() -> None:
+    name = "test_a_sum_does_not_depend_on_where_its_row_is_written"
+    run = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", f"{__file__}::{name}"]
+    done = subprocess.run(run, env={**os.environ, "NBGRAD_COMPILER": "numba"}, capture_output=True, text=True)
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
+
+
+LOOP = """define void @one(ptr %x, ptr %y) {
+first:
+  br label %turn
+
+turn:                                             ; preds = %turn, %first
+  %i = phi i64 [ 0, %first ], [ %j, %turn ]
+  %sum = phi float [ 0.0, %first ], [ %more, %turn ]
+  %from = getelementptr float, ptr %x, i64 %i
+  %v = load float, ptr %from, align 4
+  %w = call float @llvm.fabs.f32(float %v)
+  %more = fadd reassoc nsz contract float %sum, %w
+  store float %w, ptr %y, align 4
+  %j = add i64 %i, 1
+  %on = icmp slt i64 %j, 40
+  br i1 %on, label %turn, label %last
+
+last:                                             ; preds = %turn
+  ret void
+}
+!0 = !{}
+"""
+
+
+def test_loops_that_gather_and_write_are_marked() -> None:
+    marked = apart(LOOP)
+    new = [line for line in marked.splitlines() if line not in LOOP.splitlines()]
+    assert [line.partition("!")[2] for line in new[:3]] == ["llvm.access.group !1"] * 2 + ["llvm.loop !3"]
+    assert [line.split()[0] for line in new[:3]] == ["%v", "store", "br"] and len(new) == 6
+    for lacks in (
+        LOOP.replace("reassoc ", ""),
+        LOOP.replace("  store float %w, ptr %y, align 4\n", ""),
+        LOOP.replace("label %turn, label %last", "label %last, label %last"),
+    ):
+        assert apart(lacks) == lacks
