@@ -345,6 +345,8 @@ _later = {
     "_check_type": "nbgrad.process",
     "_check_value": "nbgrad.process",
     "_check_with": "nbgrad.process",
+    "_compile": "nbgrad._compile",
+    "_disable_dynamo": "nbgrad._compile",
     "_jit_internal": "nbgrad._jit_internal",
     "accelerator": "nbgrad.accelerator",
     "amp": "nbgrad.amp",

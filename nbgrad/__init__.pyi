@@ -10,6 +10,7 @@ from numpy import ndarray as _ndarray
 from typing_extensions import TypeIs
 
 from nbgrad import _C as _C
+from nbgrad import _compile as _compile
 from nbgrad import _jit_internal as _jit_internal
 from nbgrad import accelerator as accelerator
 from nbgrad import amp as amp
@@ -43,6 +44,7 @@ from nbgrad import version as version
 from nbgrad._aten.own import native_batch_norm as native_batch_norm
 from nbgrad._C import DispatchKeySet as DispatchKeySet
 from nbgrad._C import Generator as Generator
+from nbgrad._compile import _disable_dynamo as _disable_dynamo
 from nbgrad._control import cond as cond
 from nbgrad._control import sym_float as sym_float
 from nbgrad._control import sym_int as sym_int

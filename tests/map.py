@@ -57,6 +57,7 @@ STORIES = [
             "_tensor",
             "compiled",
             "compiler",
+            "_compile",
             "_dynamo",
             "hub",
             "types",
