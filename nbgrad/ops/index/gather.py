@@ -615,13 +615,14 @@ _masked_put = stanza(
 )(lambda input, mask, value: p.where(mask, value, input))
 
 
-def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
+def _masking(input: Tensor, mask: Any, value: Any, inplace: bool = False) -> tuple[Any, Any]:
     _need_tensor("masked_fill", "mask", 1, mask)
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.c_name}"
         )
-    layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
+    shapes = tuple(mask.shape), tuple(input.shape)
+    layout.broadcast_shapes(*(reversed(shapes) if inplace else shapes))  # in the order in which they are told
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
@@ -648,7 +649,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
-    mask, value = _masking(self, mask, value)
+    mask, value = _masking(self, mask, value, inplace=True)
     value = _read_first(self, value)
     _fill_marked(_masked_by if isinstance(value, Tensor) else _masked, self, mask, value)
     return self
