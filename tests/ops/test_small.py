@@ -194,6 +194,16 @@ def _by_mask(t: Any, x: Any, y: Any) -> Any:
     return y
 
 
+def _rows_by_mask(t: Any, x: Any, y: Any) -> Any:
+    square = y.view(4, 2) * 1
+    rows = t.arange(4) > 1
+    square[rows] = 0
+    square[~rows] = x[1]
+    square[rows] = x[2:4]
+    square[rows] = x[5:6]
+    return square
+
+
 def _whole(t: Any, x: Any, y: Any) -> Any:
     y += x
     y.mul_(x.detach())
@@ -257,8 +267,8 @@ def _of_a_view_that_is_a_leaf(t: Any, x: Any, y: Any) -> Any:
 
 
 WRITES = (
-    *(_rows_added, _view_kept, _onto_itself, _by_mask, _whole, _grid, _read_before, _of_a_leaf),
-    *(_mask_of_a_leaf, _made_without_grad, _constant_base, _retained, _of_a_view_that_is_a_leaf),
+    *(_rows_added, _view_kept, _onto_itself, _by_mask, _rows_by_mask, _whole, _grid, _read_before),
+    *(_of_a_leaf, _mask_of_a_leaf, _made_without_grad, _constant_base, _retained, _of_a_view_that_is_a_leaf),
 )
 
 

@@ -33,6 +33,7 @@ from nbgrad.ops.index.place import (
 )
 from nbgrad.ops.index.place import _read as read_at
 from nbgrad.ops.views.copy import copier, scalar
+from nbgrad.ops.views.shape import reshape
 from nbgrad.tape.modes import state
 
 Reader = Callable[[Tensor, Sequence[Tensor]], Tensor | None]
@@ -94,7 +95,7 @@ def learn(t: Tensor, index: Any, written: bool = False) -> None:
         (_writers if written else _readers).keep(key, _as_one(run, [x for x in at if x is not None], block))
     elif masked and not written:
         _readers.keep(key, _read_masked)
-    elif masked and at[0].ndim == sp.ndim:
+    elif masked:
         _writers.keep(key, _fill_masked)
 
 
@@ -244,5 +245,9 @@ def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
         value = _as_kind(value, t)
     else:
         value = scalar(_as_kind(value, t), sp.dtype)
-    inplace(_masked_put.op, (t, given[0], value))
+    (mask,) = given
+    behind = sp.ndim - mask._spec.ndim
+    inplace(
+        _masked_put.op, (t, reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask, value)
+    )
     return True
