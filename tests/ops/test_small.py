@@ -204,6 +204,25 @@ def _rows_by_mask(t: Any, x: Any, y: Any) -> Any:
     return square
 
 
+def _values_by_mask(t: Any, x: Any, y: Any) -> Any:
+    z, mask = t.zeros(4, 2), t.arange(8).view(4, 2) % 3 == 1
+    z[mask] = t.arange(3.0)
+    z[t.arange(4) > 1] = t.arange(4.0).view(2, 2)
+    z[t.arange(4) > 2] = z[:1]
+    z[mask] = t.arange(6.0)[::2]
+    z.t()[mask.t()] += t.ones(1)
+    z[mask & False] = t.ones(0)
+    z[mask] = y[:3]
+    return z
+
+
+def _too_few_by_mask(t: Any, x: Any, y: Any) -> Any:
+    z, mask = t.zeros(8), t.arange(8) > 4
+    z[mask] = t.ones(3)
+    z[mask] = t.ones(2)
+    return z
+
+
 def _whole(t: Any, x: Any, y: Any) -> Any:
     y += x
     y.mul_(x.detach())
@@ -267,8 +286,9 @@ def _of_a_view_that_is_a_leaf(t: Any, x: Any, y: Any) -> Any:
 
 
 WRITES = (
-    *(_rows_added, _view_kept, _onto_itself, _by_mask, _rows_by_mask, _whole, _grid, _read_before),
-    *(_of_a_leaf, _mask_of_a_leaf, _made_without_grad, _constant_base, _retained, _of_a_view_that_is_a_leaf),
+    *(_rows_added, _view_kept, _onto_itself, _by_mask, _rows_by_mask, _values_by_mask, _too_few_by_mask),
+    *(_whole, _grid, _read_before, _of_a_leaf, _mask_of_a_leaf, _made_without_grad, _constant_base),
+    *(_retained, _of_a_view_that_is_a_leaf),
 )
 
 

@@ -32,6 +32,7 @@ from nbgrad.ops.index.place import (
     where_true,
 )
 from nbgrad.ops.index.place import _read as read_at
+from nbgrad.ops.index.place import _write as write_at
 from nbgrad.ops.views.copy import copier, scalar
 from nbgrad.ops.views.shape import reshape
 from nbgrad.tape.modes import state
@@ -234,11 +235,13 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
 
 
 def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
-    """With a number, or a tensor that holds one of the same dtype."""
+    """With a number, or a tensor that holds one of the same dtype; or unrecorded with as many values as there are marked."""
     sp, kind = t._spec, value.__class__
     if kind is Tensor:
-        if type(value._spec) is not Spec or value._spec.ndim or value._spec.dtype is not sp.dtype:
+        if type(value._spec) is not Spec or value._spec.dtype is not sp.dtype:
             return False
+        if value._spec.ndim:
+            return _put_masked(t, given[0], value)
     elif kind is not int and kind is not float:
         return False
     elif not t._rg and 0 <= value <= 127 and value == int(value):  # which each dtype holds as it is
@@ -250,4 +253,15 @@ def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
     inplace(
         _masked_put.op, (t, reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask, value)
     )
+    return True
+
+
+def _put_masked(t: Tensor, mask: Tensor, value: Tensor) -> bool:
+    if not quiet(t, mask, value):
+        return False
+    place = where_true(mask)
+    if value._spec is not place.of(t._spec).out:
+        return False
+    write_at(t, value, place, "write")
+    written(t)
     return True
