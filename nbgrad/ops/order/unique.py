@@ -12,6 +12,7 @@ import numpy as np
 
 from nbgrad.base.switches import compiling
 from nbgrad.base.tables import PLANS, cached
+from nbgrad.core.overrides import armed
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
@@ -81,10 +82,10 @@ _FEW_ROWS = 1024  # elements that Python compares sooner than kernels are launch
 
 def _few(rows: Tensor, in_order: bool, inverse: bool, counted: bool) -> tuple[Tensor, Tensor, Tensor] | None:
     """Of few rows, which of them begin a group, to which group each belongs, and how many are in each. NaN, which is in no order, is
-    left to the sort, and so is what a program is made of."""
+    left to the sort, and so is what a program is made of, or a mode sees the operators of."""
     sp = rows._spec
     near = type(sp) is Spec and sp.backend is backend.cpu and not sp.dtype.narrow
-    if not near or not 0 < sp.numel <= _FEW_ROWS or compiling.thread is not None:
+    if not near or not 0 < sp.numel <= _FEW_ROWS or compiling.thread is not None or armed.below is not None:
         return None
     lines = rows._host().tolist()
     if sp.dtype.is_floating_point and any([x != x for line in lines for x in line]):
