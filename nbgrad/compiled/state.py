@@ -75,6 +75,22 @@ _LOOKS = {
 }
 # And of what may ask whether there is one.
 _ASKS = {"hasattr", "AttributeError", "Exception", "BaseException", "suppress"}
+# And of what may ask for the order of a table.
+_WALKS = {
+    "values",
+    "items",
+    "keys",
+    "list",
+    "tuple",
+    "dict",
+    "next",
+    "iter",
+    "popitem",
+    "reversed",
+    "zip",
+    "map",
+}
+_WALKING = {"GET_ITER", "CALL_FUNCTION_EX", "DICT_UPDATE", "DICT_MERGE", "LIST_EXTEND", "SET_UPDATE"}
 _OF_MODULES = {*vars(module.Module()), "forward"}
 _OURS, _SYSTEM = "nbgrad", sys.stdlib_module_names | {"numpy"}
 
@@ -99,6 +115,7 @@ class State:
         if behind is not None:
             named = {n for code, _ in codes.values() for n in set(code.co_names) - _of_context(code)}
         self.used, self.all_read = named | _CALLED, not named.isdisjoint(_LOOKS)
+        self.walks = not named.isdisjoint(_WALKS) or any([_walks(code) for code, _ in codes.values()])
         self.asks = self.all_read or not named.isdisjoint(_ASKS)
         self.lines: list[tuple[str, str]] = []  # a condition, and what it looks at
         self.names: dict[str, Any] = {"absent": _ABSENT, "Tensor": Tensor}
@@ -189,6 +206,8 @@ class State:
         elif isinstance(value, ModuleType):
             if value.__name__.split(".")[0] not in (*_SYSTEM, _OURS):
                 self._members(value, sorted(self.used & vars(value).keys()))
+            elif value.__name__.split(".")[0] == _OURS and self.behind is None:
+                self._functions(value)
         elif isinstance(value, Generator):
             pass  # what is drawn is drawn at each call; the names that are used of it are watched where they are used
         elif isinstance(value, Optimizer):
@@ -210,7 +229,8 @@ class State:
 
     def kind(self, kind: type) -> None:
         """What executed code may read of a user's class."""
-        for cls in kind.__mro__:
+        metaclass: type = type(kind)
+        for cls in (*kind.__mro__, *metaclass.__mro__):
             if id(cls) in self._seen or cls.__module__.split(".")[0] in (*_SYSTEM, _OURS):
                 continue
             self._seen[id(cls)] = cls
@@ -253,6 +273,14 @@ class State:
             self.lines.append((length, f"the keys of `{path}`"))
         if any(isinstance(key, Tensor) for key in value):
             self.keyed.append(value)
+        elif (
+            self.walks
+            and shown.endswith("]")
+            and len(value) > 1
+            and not path.endswith(("._parameters", "._buffers"))
+            and all(type(key) in (str, int) for key in value)
+        ):
+            self.lines.append((f"[*{name}] == {self.name([*value])}", f"the order of `{path}`"))
         for key, v in value.items():
             if read is not None and key not in read:
                 if self.behind is None:
@@ -313,6 +341,17 @@ class State:
                         self._members(value, code.co_names)
                 elif hasattr(builtins, used):
                     self.lines.append((f"{used!r} not in {table}", f"{of}.{used}"))
+
+    def _functions(self, module: ModuleType) -> None:
+        """Those of nbgrad's own that are called by name, in whose place a user may put others."""
+        table = self.name(vars(module))
+        for used in sorted(self.used & vars(module).keys()):
+            value = vars(module)[used]
+            if isinstance(value, (FunctionType, BuiltinFunctionType)):
+                line = f"{table}.get({used!r}, absent) is {self.name(value)}"
+                self.lines.append((line, f"{module.__name__}.{used}"))
+            elif isinstance(value, ModuleType):
+                self.inside(value, value.__name__)
 
     def _members(self, module: ModuleType, names: Iterable[str]) -> None:
         for used in names:
@@ -449,6 +488,10 @@ def _of_context(code: CodeType) -> set[str]:
         if each.opname != "CACHE":
             before = each.opname, each.argval
     return own - others
+
+
+def _walks(code: CodeType) -> bool:
+    return any(each.opname in _WALKING for each in dis.get_instructions(code))
 
 
 def _contents(cell: CellType) -> Any:

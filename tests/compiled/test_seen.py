@@ -251,6 +251,74 @@ def identities(compile: Any) -> Step:
 
 
 @case
+def the_order_of_a_table(compile: Any) -> Step:
+    table = {"a": 1.0, "b": 2.0}
+    f = compile(
+        lambda x: x * next(iter(table.values())) + sum(v / (k + 2) for k, v in enumerate(table.values()))
+    )
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            table["a"] = table.pop("a")
+        return f(T.ones(3))
+
+    return step
+
+
+@case
+def the_order_of_modules(compile: Any) -> Step:
+    layers = T.nn.ModuleDict({"a": T.nn.Hardtanh(), "b": T.nn.Sigmoid()})
+
+    def run(x: Any) -> Any:
+        for layer in layers.values():
+            x = layer(x)
+        return x
+
+    f = compile(run)
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            layers["a"] = layers.pop("a")
+        return f(T.ones(3) * 5)
+
+    return step
+
+
+@case
+def attributes_of_a_metaclass(compile: Any) -> Step:
+    class Meta(type):
+        scale = 2.0
+
+    class Options(metaclass=Meta):
+        pass
+
+    meta = Meta
+    f = compile(lambda x: x * Options.scale)
+
+    def step(k: int) -> Any:
+        if k == CHANGED:
+            meta.scale = 5.0
+        return f(T.ones(3))
+
+    return step
+
+
+@case
+def another_function_in_the_place_of_ours(compile: Any) -> Step:
+    library: Any = T.nn.functional
+    f, usual = compile(lambda x: library.relu(x)), library.relu
+
+    def step(k: int) -> Any:
+        library.relu = (lambda x: x * 7) if k == CHANGED else usual
+        try:
+            return f(T.ones(3))
+        finally:
+            library.relu = usual
+
+    return step
+
+
+@case
 def other_defaults(compile: Any) -> Step:
     def g(x: Any, s: float = 1.0, *, t: float = 1.0) -> Any:
         return x * s * t
