@@ -34,6 +34,9 @@ class Scene:
         found = []
         T.manual_seed(0)
         T.set_warn_always(True)  # whatever this process was told of before
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            T.FloatStorage(1)  # of which PyTorch tells once, all the same
         for statements, expression, _ in self.parts:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
