@@ -27,8 +27,10 @@ FUSED = bool(llvmlite.binding.get_host_cpu_features().get("fma", True))
 
 
 def _sigmoid(x: Any) -> Any:
+    """0 where the exponential of -x is beyond what the narrower kind holds, as PyTorch's is."""
     z = np.exp(-np.abs(x))
-    return np.where(x > 0, 1, z) / (1 + z)
+    most = np.log(LONG(np.finfo("f4" if x.dtype == "f8" else "f8").max))
+    return np.where(x < -most, 0, np.where(x > 0, 1, z) / (1 + z))
 
 
 def _erf(x: Any) -> Any:

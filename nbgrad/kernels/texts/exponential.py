@@ -125,13 +125,14 @@ define(
 
 # e^|x| = Y / w with w = 2^-n exact (even when denormal) and Y = e^r = 1 + r * p: the sigmoid of a negative x is
 # w / (w + Y), of a positive one Y / (w + Y). Nothing overflows. What Y lost cancels in Y / (Y + w), and
-# w / (1 + (r * p + w)) loses less than w / (w + Y).
+# w / (1 + (r * p + w)) loses less than w / (w + Y). As PyTorch's 1 / (1 + e^-x) it is 0 where e^-x is inf:
+# beyond HI, w is.
 define(
     "sigmoid",
     "x",
     """
-    c = fabs(x)
-    c = select(c > HI, HI, c)
+    a = fabs(x)
+    c = select(a > HI, GONE, a)
     t = mad(c, -LOG2E, RAISED)
     n = t - RAISED
     r = mad(n, LN2_LO, mad(n, LN2_HI, c))
@@ -142,6 +143,7 @@ define(
     y = mad(r, p, m)
     v = select(b, y, w) / (y + select(b, w, 1.0))
     """,
-    HI=(105.0, 746.0),
+    HI=(88.72283, 709.782712893384),
+    GONE=(110.0, 760.0),
     **DOWN,
 )
