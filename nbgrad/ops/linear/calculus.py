@@ -232,7 +232,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     if input.dtype is dtypes.uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
     for d in dims:
-        if input.shape[d] < edge_order + 1:
+        if input.shape[layout.own_dim(d, input.ndim)] < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     steps: Sequence[Any] = spacing if several else [spacing] * len(dims)
     return tuple(_differences(input, d, step, edge_order) for d, step in zip(dims, steps))

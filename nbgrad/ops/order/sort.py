@@ -447,11 +447,11 @@ def _quantile(
 ) -> Tensor:
     """Ranks of sorted values, and what lies between two of them: ops all, so the gradient is theirs."""
     d = input._spec.dtype
+    if not isinstance(q, Tensor) and not 0 <= q <= 1:
+        raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
     if not input.numel():
         raise RuntimeError("quantile() input tensor must be non-empty")
     if not isinstance(q, Tensor):
-        if not 0 <= q <= 1:
-            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
         q = full(spec(d, (), None, input.device), q)
     if q.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
