@@ -2,7 +2,8 @@
 
 Of each step: as nbgrad runs it, as `nbgrad.compile` does it, in PyTorch, by `torch.compile` and `jax.jit` where these are installed.
 All get one thread, and the figure is the least time on the processor, of all threads of the process: so it stands also where others
-work on the machine. They take turns, so that ratios hold.
+work on the machine. They take turns, so that ratios hold. With `--threads K` all get K, and the figure is the least time on the clock,
+which says something on a quiet machine only.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=1"
-)
-
 Step = Callable[[], Any]
+
+
+def give(threads: int) -> None:
+    """So many threads for every library: they read this as they are imported, which is later."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    if threads == 1:
+        os.environ["XLA_FLAGS"] = (
+            "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=1"
+        )
 
 
 def by_jax(name: str) -> Step | None:
@@ -139,12 +144,12 @@ def by_jax(name: str) -> Step | None:
     return None
 
 
-def steps(name: str, libs: list[str]) -> tuple[dict[str, Step], dict[str, str], Any]:
+def steps(name: str, libs: list[str], threads: int) -> tuple[dict[str, Step], dict[str, str], Any]:
     """The step in each library, made ready; why others are missing; and what `nbgrad.compile` made."""
     import nbgrad
     from asv_benchmarks.benchmarks.steps import STEPS
 
-    nbgrad.set_num_threads(1)
+    nbgrad.set_num_threads(threads)
     eager = STEPS[name](nbgrad)
     made = nbgrad.compile(STEPS[name](nbgrad))
     found: dict[str, Step] = {"eager": eager, "compiled": made}
@@ -152,7 +157,7 @@ def steps(name: str, libs: list[str]) -> tuple[dict[str, Step], dict[str, str], 
     if "torch" in libs:
         import torch
 
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads)
         found["torch"] = STEPS[name](torch)
         if "torch.compile" in libs:
             found["torch.compile"] = torch.compile(STEPS[name](torch))
@@ -168,39 +173,48 @@ def steps(name: str, libs: list[str]) -> tuple[dict[str, Step], dict[str, str], 
     return found, missing, made
 
 
-def least(found: dict[str, Step], rounds: int, seconds: float) -> dict[str, float]:
+def least(
+    found: dict[str, Step], rounds: int, seconds: float, clock: Callable[[], float]
+) -> dict[str, float]:
     """Microseconds of each, the least of the rounds; a round is as many steps as take a while."""
     counts, best = {}, dict.fromkeys(found, math.inf)
     for name, step in found.items():
-        start = time.process_time()
+        start = clock()
         step()
-        counts[name] = max(1, int(seconds / max(time.process_time() - start, 1e-6)))
+        counts[name] = max(1, int(seconds / max(clock() - start, 1e-6)))
     for _ in range(rounds):
         for name, step in found.items():
-            start = time.process_time()
+            start = clock()
             for _ in range(counts[name]):
                 step()
-            best[name] = min(best[name], (time.process_time() - start) / counts[name] * 1e6)
+            best[name] = min(best[name], (clock() - start) / counts[name] * 1e6)
     return best
 
 
 def main() -> None:
-    from asv_benchmarks.benchmarks.steps import BARS, STEPS
-
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default=",".join(STEPS))
+    parser.add_argument("--only", default="")
     parser.add_argument("--libs", default="torch,torch.compile,jax")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=0.02)
     parser.add_argument("--json", default="")
     args = parser.parse_args()
+    give(args.threads)
+    from asv_benchmarks.benchmarks.steps import BARS, STEPS
+
+    clock, unit = (
+        (time.process_time, "processor time")
+        if args.threads == 1
+        else (time.perf_counter, f"{args.threads} threads' time")
+    )
     warnings.simplefilter("ignore")
     libs = [lib for lib in args.libs.split(",") if find_spec(lib.split(".")[0])]
     ratios, kept = [], {}
-    print(f"{'us of processor time a step':27s} {'eager':>9s} {'compiled':>9s}  others")
-    for name in args.only.split(","):
-        found, missing, made = steps(name, libs)
-        best = least(found, args.rounds, args.seconds)
+    print(f"{f'us of {unit} a step':27s} {'eager':>9s} {'compiled':>9s}  others")
+    for name in args.only.split(",") if args.only else STEPS:
+        found, missing, made = steps(name, libs, args.threads)
+        best = least(found, args.rounds, args.seconds, clock)
         told = made.explain()
         others = {lib: us for lib, us in best.items() if lib not in ("eager", "compiled")}
         text = "  ".join([f"{lib} {us:.4g}" for lib, us in others.items()])

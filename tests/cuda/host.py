@@ -111,7 +111,12 @@ def main(null: Any, names: list[str]) -> None:
     loops = []
     with DEVICE:
         for _ in range(rounds):
-            loops += [each.again() for each in timed]
+            for each in list(timed):
+                try:
+                    loops.append(each.again())
+                except Exception as error:  # of what it read, which is anything
+                    ended.append(f"{each.name}: {error}")
+                    timed.remove(each)
     least = min(loops)
     for each in sorted(timed, key=lambda each: -each.us):
         busy = "~" if each.loop > BUSY * least else ""

@@ -38,16 +38,16 @@ Array = np.ndarray[Any, Any]
 
 @undifferentiable()
 def _among(elements: Tensor, test_elements: Tensor) -> Tensor:
-    """Each element is looked up where it would stand among the sorted others; NaN, which none is, would mislead the search."""
-    if elements.is_meta:
+    """Each element is looked up where it would stand among the sorted others. NaN, which none is, would mislead the search: it is looked
+    over as infinity, behind which it stands anyway."""
+    if elements.is_meta or not test_elements.numel():
         return full(elements._spec.dense().like(dtype=dtypes.bool_), 0)
     ordered = sort(reshape(test_elements, (-1,)))[0]
+    searched = ordered
     if ordered.dtype.is_floating_point:
-        ordered = ordered[eq(ordered, ordered)]
-    if not ordered.numel():
-        return full(elements._spec.dense().like(dtype=dtypes.bool_), 0)
+        searched = where(eq(ordered, ordered), ordered, float("inf"))
     values = contiguous(elements)
-    place = searchsorted(ordered, values).clamp(max=ordered.numel() - 1)
+    place = searchsorted(searched, values).clamp(max=ordered.numel() - 1)
     return eq(ordered[place], values)
 
 
