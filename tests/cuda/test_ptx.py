@@ -10,7 +10,7 @@ from nbgrad.expr.node import trace, var
 from nbgrad.expr.prims import exp, sigmoid
 from nbgrad.kernels import templates
 from nbgrad.kernels.cpu import index, reduce
-from nbgrad.kernels.cuda import philox
+from nbgrad.kernels.cuda import families, philox
 from nbgrad.kernels.cuda.compile import compiled
 from nbgrad.kernels.cuda.spread import spread
 from nbgrad.kernels.templates import Operand
@@ -30,6 +30,15 @@ def test_flat() -> None:
     assert ".target sm_90" in text
     assert len(re.findall(r"\.param", text.split(")", 1)[0])) == 5
     assert ".f64" not in text, "a float32 kernel computes in float32"
+
+
+def test_a_function_that_loops_is_called_once_at_a_time() -> None:
+    """Called for four elements in turn it kept registers in memory on sm_120, over each call."""
+    pytest.importorskip("numba.cuda")
+    params, e = trace(lambda x, a, total: loops.beta_slope(x, a, total))
+    inputs = tuple(Operand(p, "f4", "v") for p in params)
+    made = families.own("t", templates.elementwise("t", (e,), inputs, ("f4",), "f4", False, "v")[0])
+    assert made is not None and compiled("body", made.source, made.params, (12, 0)).cubin().spills == 0
 
 
 @pytest.mark.parametrize(

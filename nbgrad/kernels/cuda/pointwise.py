@@ -41,13 +41,13 @@ def elementwise(
 
 
 def _flat(e: templates.Element, outputs: int) -> Lines:
-    several = _several(e) if len(e.body) - e.loads - outputs <= _SHORT else []
+    short = len(e.body) - e.loads - outputs <= _SHORT and "\ndef " not in e.head  # a function that loops is not
     return [
         *e.once,
         *e.fixed,
         "i = cuda.grid(1)",
         "step = cuda.gridsize(1)",
-        *several,
+        *(_several(e) if short else []),
         "while i < items:",
         [*e.body, "i += step"],
     ]
