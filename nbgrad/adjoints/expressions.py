@@ -425,10 +425,12 @@ class Expressions(Indices):
         if plain is not None:
             return self.inline(plain, args, named)
         if isinstance(f.value, type) and issubclass(f.value, tuple) and hasattr(f.value, "_fields"):
-            fields = f.value._fields
-            found = dict(zip(fields, args)) | named
+            named_tuple: Any = f.value
+            fields = named_tuple._fields
+            found = {n: self.wrapped(x) for n, x in named_tuple._field_defaults.items()}
+            found |= dict(zip(fields, args)) | named
             if set(found) != set(fields):
-                self.refuse(f"{f.value.__name__} needs {', '.join(fields)}", node=e)
+                self.refuse(f"{named_tuple.__name__} needs {', '.join(fields)}", node=e)
             return Items([found[n] for n in fields], fields)
         return calls.function(self, f.value, args, named, hint)
 

@@ -107,9 +107,12 @@ class Statements(Loops):
         if len(s.targets) == 1 and self.replaced(target, x, env):
             return
         if isinstance(x, Items) and isinstance(target, ast.Tuple | ast.List):  # a, b = b, a: loads first
-            read = [self.let(None, i) if isinstance(i, Expr) and loads(i) else i for i in x.items]
-            stays = all(isinstance(t, ast.Name) for t in target.elts)
-            x = Items([i if stays or not isinstance(i, View) else self.stored(i) for i in read])
+            if all(isinstance(t, ast.Name) for t in target.elts):
+                x = Items([self.let(None, i) if isinstance(i, Expr) and loads(i) else i for i in x.items])
+            else:  # a[0], a[1] = ...: what is computed is so before the first is written; what is a view stays one
+                x = self.now(x)
+        elif len(s.targets) > 1:
+            x = self.now(x)
         for t in s.targets:
             self.bind(t, x, env)
 
@@ -205,6 +208,8 @@ class Statements(Loops):
         return x.items
 
     def write(self, t: ast.Subscript, x: Value, env: Env) -> None:
+        if self.has_call(t, env):
+            x = self.now(x)
         v = self.indexed(self.value(t.value, env), t, env)
         if isinstance(v, Elementwise):
             self.scatter(v, x)

@@ -164,3 +164,36 @@ def second_derivatives_of_gammas(x, a):
 
 def remainders(x, a):
     return math.fmod(x[0], 0.3) * a + np.mod(x[3], a) ** 2
+
+
+def rows_that_are_views(m):
+    m = m.copy()
+    m[0], m[1] = m[1], m[0]  # both are then what the second was
+    w, (u, v) = m[2], (m[2, 1:], 2.0)
+    u[0] = v * w[2]
+    return np.sum(m[1] * m[2]) * w[1]
+
+
+def rows_from_one_another(m):
+    m = m.copy()
+    for _ in range(3):
+        m[0], m[1] = m[1] + 0.5 * m[0], np.sin(m[0]) * m[2]
+    return np.sum(m[0] * m[1])
+
+
+def several_targets(x):
+    y = z = x * 2.0
+    y[0] = x[1]
+    y[1] = a = y[2] = y[1] * y[2]
+    return z[0] * z[2] + a * y[1]
+
+
+def index_that_writes(x):
+    x = x.copy()
+    x[_doubled(x)] = x[0]
+    return x[0] * x[1] ** 2
+
+
+def _doubled(x):
+    x[0] *= 2.0
+    return 1

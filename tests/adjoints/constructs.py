@@ -17,7 +17,7 @@ class State(NamedTuple):
 
 class Pair(NamedTuple):
     a: float
-    b: float
+    b: float = 3.0
 
 
 GAIN = 2.5
@@ -550,3 +550,8 @@ def backwards_beside(x):
     for v, w in zip(x, reversed(x)):
         s += v * w * w
     return s
+
+
+def field_by_default(a):
+    p = Pair(a)
+    return p.a * Pair(b=p.b + a, a=p.b).b
