@@ -41,7 +41,8 @@ def elementwise(
 
 
 def _flat(e: templates.Element, outputs: int) -> Lines:
-    short = len(e.body) - e.loads - outputs <= _SHORT and "\ndef " not in e.head  # a function that loops is not
+    loops = "\ndef " in e.head  # in a function of its own
+    short = not loops and len(e.body) - e.loads - outputs <= _SHORT
     return [
         *e.once,
         *e.fixed,
