@@ -217,6 +217,23 @@ def on_repeat(b: Builder, hint: str | None, a: Value, repeats: Value) -> Value:
     return v
 
 
+def on_tile(b: Builder, hint: str | None, A: Value, reps: Value) -> Value:
+    x, times = array_of(b, A), [b.counted(n) for n in lengths(b, reps)]
+    shape = [*b.shape(x)]
+    rank = max(len(shape), len(times))
+    times, wide = [ONE] * (rank - len(times)) + times, [ONE] * (rank - len(shape)) + shape
+    v = b.make(hint, [b.binary("mul", t, n) for t, n in zip(times, wide)], b.dtype(x), zeros=False)
+
+    def put(i: list[Expr]) -> None:
+        at = [
+            flat_index(b, pair, pair_of) for pair, pair_of in zip(zip(i[:rank], i[rank:]), zip(times, wide))
+        ]
+        b.store(b.load(v, at), b.element(x, i[2 * rank - len(shape) :]))
+
+    b.nest([*times, *wide], put)
+    return v
+
+
 def on_append(b: Builder, hint: str | None, arr: Value, values: Value) -> Value:
     """Both laid flat."""
     return on_concatenate(b, hint, Items([_laid_flat(b, arr), _laid_flat(b, values)]))

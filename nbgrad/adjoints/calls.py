@@ -71,6 +71,7 @@ _ANGLES = {
     **dict.fromkeys(("radians", "deg2rad"), math.pi / 180.0),
     **dict.fromkeys(("degrees", "rad2deg"), 180.0 / math.pi),
 }
+_REDUCTIONS = {"sum", "mean", "prod", "max", "min", "amax", "amin", "any", "all"}
 _REFUSED = {
     "append": "np.concatenate, or write to an array of full size",
     "print": "leave it out",
@@ -240,6 +241,8 @@ def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint
             bound = inspect.signature(made).bind(b, hint, *args, **named)
         except TypeError as error:
             b.refuse(f"the arguments of {name}: {error}")
+        if name in _REDUCTIONS and isinstance(bound.arguments.get("axis"), Items):
+            return _over_axes(b, hint, made, bound)
         return made(*bound.args, **bound.kwargs)
     if name in _ANGLES and not named:
         return b.elementwise(args, lambda x: b.binary("mul", x, const(_ANGLES[name])))
@@ -636,6 +639,22 @@ def _reduced(
     return v
 
 
+def _over_axes(
+    b: Builder, hint: str | None, reduced: Callable[..., Value], given: inspect.BoundArguments
+) -> Value:
+    """Over several axes it is one after another, from the last, so that the others keep their numbers."""
+    found, axis = array_of(b, given.arguments["a"]), given.arguments["axis"]
+    axes = sorted((axis_of(b, k, len(b.shape(found))) for k in axis.items), reverse=True)
+    if not axes or len({*axes}) < len(axes):
+        b.refuse("axes that are none, or not each another")
+    keepdims = given.arguments.get("keepdims")
+    kept = {} if keepdims is None else {"keepdims": keepdims}
+    value: Value = found
+    for at in axes:
+        value = reduced(b, hint, value, axis=const(at), **kept)
+    return value
+
+
 def _kept(b: Builder, x: Value, v: Value, axis: Value | None, keepdims: Value | None) -> Value:
     """A reduction's result, with axes of length 1 for those that are gone."""
     if keepdims is None or keepdims == const(False):
@@ -717,6 +736,28 @@ def _on_diag(b: Builder, hint: str | None, a: Value) -> Value:
 
 
 _on_diagonal = _on_diag
+
+
+def _on_diff(b: Builder, hint: str | None, a: Value, n: Value = ONE) -> Value:
+    if not isinstance(n, Const) or n.value < 0:
+        b.refuse("np.diff as often as is not known, or less than never", "a loop")
+    found = a if n.value else _on_copy(b, hint, a)
+    for _ in range(n.value):
+        found = inlined(b, library.diff, [found], {})
+    return found
+
+
+def _on_fill_diagonal(b: Builder, hint: str | None, a: Value, val: Value) -> Value:
+    x = array_of(b, a)
+    if not isinstance(x, View) or len(b.shape(x)) != 2:
+        b.refuse("np.fill_diagonal of an array that is no matrix")
+    along = _on_diag(b, None, x)
+    if not isinstance(val, Expr):
+        val = b.stored(array_of(b, val))
+        b.fits(b.shape(along), b.shape(val))
+    e = b.read_once(val)
+    b.nest(b.shape(along), lambda i: b.store(b.load(x, [i[0], i[0]]), b.element(e, i)))
+    return Object(None)
 
 
 def _extreme(b: Builder, hint: str | None, a: Value, better: str) -> Value:

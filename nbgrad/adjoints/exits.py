@@ -161,9 +161,8 @@ def bound(statements: Sequence[ast.stmt]) -> list[str]:
     for s in statements:
         for n in ast.walk(s):
             if isinstance(n, ast.Assign):
-                for t in n.targets:
-                    inner = t.elts if isinstance(t, ast.Tuple | ast.List) else [t]
-                    found |= {i.id: None for i in inner if isinstance(i, ast.Name)}
+                names = (i for t in n.targets for i in ast.walk(t) if isinstance(i, ast.Name))
+                found |= {i.id: None for i in names if isinstance(i.ctx, ast.Store)}
     return list(found)
 
 
@@ -203,6 +202,8 @@ def _read_alone(s: ast.stmt) -> tuple[set[str], set[str]]:
         elif isinstance(target, ast.Tuple | ast.List):
             for t in target.elts:
                 write(t)
+        elif isinstance(target, ast.Starred):
+            write(target.value)
         else:
             read(target)
 

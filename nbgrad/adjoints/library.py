@@ -171,6 +171,14 @@ def cbrt(x):
     return math.copysign(abs(x) ** (1.0 / 3.0), x)
 
 
+def sinc(x):
+    y = math.pi * x
+    if abs(y) < 0.1:  # where its derivatives would lose their digits
+        z = y * y
+        return 1.0 - z / 6.0 * (1.0 - z / 20.0 * (1.0 - z / 42.0 * (1.0 - z / 72.0)))
+    return math.sin(y) / y
+
+
 def roll(a, shift):
     if a.ndim > 1:
         return _roll(a.ravel(), shift).reshape(a.shape)
@@ -308,10 +316,7 @@ def _cumprod(a):
 
 
 def diff(a):
-    out = np.empty(max(len(a) - 1, 0), a.dtype)
-    for i in range(len(a) - 1):
-        out[i] = a[i + 1] - a[i]
-    return out
+    return a[..., 1:] - a[..., :-1]
 
 
 def average(a, weights):
@@ -467,12 +472,12 @@ def solve_columns(a, b):
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **{np.argmin: argmin, np.argmax: argmax, np.cross: cross},
-    **{np.cumsum: cumsum, np.cumprod: cumprod, np.diff: diff, np.linspace: linspace, np.roll: roll},
+    **{np.cumsum: cumsum, np.cumprod: cumprod, np.linspace: linspace, np.roll: roll},
     **{np.var: var, np.std: std, np.ptp: ptp, np.nansum: nansum},
     **{np.nanmean: nanmean, np.polyval: polyval, np.median: median, np.percentile: percentile},
     **{np.quantile: quantile, np.convolve: convolve, np.correlate: correlate, np.kron: kron},
     **{np.linalg.cholesky: cholesky, np.linalg.det: det, np.linalg.slogdet: slogdet, np.linalg.inv: inv},
     **{f: trapezoid for f in (getattr(np, n, None) for n in ("trapezoid", "trapz")) if f is not None},
 }
-EACH: dict[str, Callable[..., Any]] = {"logaddexp": logaddexp, "cbrt": cbrt}
+EACH: dict[str, Callable[..., Any]] = {"logaddexp": logaddexp, "cbrt": cbrt, "sinc": sinc}
 METHODS = {f.__name__: f for f in (cumsum, cumprod, var, std, ptp)}

@@ -129,6 +129,8 @@ class Statements(Loops):
             return True
         if not isinstance(target, ast.Tuple) or not isinstance(x, Items) or len(x.items) != len(target.elts):
             return False
+        if any(isinstance(t, ast.Starred) for t in target.elts):
+            return False
         names_of = [t.id if isinstance(t, ast.Name) else "" for t in target.elts]
         anew = [n if is_array(i) and i != env.get(n) else "" for n, i in zip(names_of, x.items)]
         olds = [self.own_array(n, env) if n else None for n in anew]
@@ -168,9 +170,11 @@ class Statements(Loops):
         if isinstance(t, ast.Name):
             env[t.id] = self.bound(t.id, x, env)
         elif isinstance(t, ast.Tuple | ast.List):
-            items = self.unpacked(x, len(t.elts))
-            for target, item in zip(t.elts, items):
-                self.bind(target, item, env)
+            stars = [k for k, e in enumerate(t.elts) if isinstance(e, ast.Starred)]
+            if stars:
+                x = self.left_over(x, stars[0], len(t.elts))
+            for target, item in zip(t.elts, self.unpacked(x, len(t.elts))):
+                self.bind(target.value if isinstance(target, ast.Starred) else target, item, env)
         elif isinstance(t, ast.Subscript):
             self.write(t, x, env)
         elif isinstance(t, ast.Attribute):
@@ -206,6 +210,13 @@ class Statements(Loops):
         if not isinstance(x, Items) or len(x.items) != n:
             self.refuse(f"this cannot be unpacked into {n} names")
         return x.items
+
+    def left_over(self, x: Value, at: int, n: int) -> Items:
+        """a, *b = x: what the other names leave is a tuple."""
+        more = len(x.items) - n + 1 if isinstance(x, Items) else -1
+        if not isinstance(x, Items) or more < 0:
+            self.refuse(f"this cannot be unpacked into {n} names, one of them starred")
+        return Items([*x.items[:at], Items(x.items[at : at + more]), *x.items[at + more :]])
 
     def write(self, t: ast.Subscript, x: Value, env: Env) -> None:
         if self.has_call(t, env):

@@ -197,3 +197,50 @@ def index_that_writes(x):
 def _doubled(x):
     x[0] *= 2.0
     return 1
+
+
+def starred(x, n):
+    a, *b = x[0], x[1], x[2]
+    for _ in range(n):
+        a, *b = b[0], a * b[1], a
+    *c, d = b
+    e, *none = c
+    return a * b[0] * d + e * (len(none) + 2.0)
+
+
+def filled_diagonals(m, a):
+    m = m.copy()
+    np.fill_diagonal(m[:2], a)
+    y = m * 2.0
+    np.fill_diagonal(y.T, y[0])
+    return np.sum(y**2) + np.sum(m**3)
+
+
+def tiled(x, n):
+    y = np.tile(np.tile(x, n), (2, 1))
+    z = np.tile(x.reshape(2, 2), (2, 1, 3))
+    w = np.tile(x[::-1], (3,))
+    return np.sum(y[1] ** 2 * w[:8]) + z[1, 0, 4] * y[0, 5] + z.shape[0] * z[0, 1, 1]
+
+
+def cardinal_sines(x, a):
+    return np.sum(np.sinc(x)) * np.sinc(a) + np.sinc(0.01 * x[0]) + np.sinc(x[1] - x[1])
+
+
+def over_several_axes(m):
+    t = np.empty((2, 3, 3))
+    t[0], t[1] = m, m**2
+    centred = t - t.mean(axis=(0, -1), keepdims=True)
+    s = t.sum((0, 2)) * np.max(t, axis=(2, 0)) + np.prod(m, axis=(1, 0))
+    return (
+        np.sum(centred**3) + s[0] * s[1] + t.min(axis=(0, 1, 2)) + np.any(t > 1.0, axis=(0, 1))[1] * m[0, 0]
+    )
+
+
+def differences_of_differences(x, m):
+    by_rows = np.diff(m, 2)
+    return (
+        np.sum(np.diff(x, n=2) ** 3)
+        + by_rows[1, 0] * np.diff(m)[2, 1]
+        + np.diff(x, 0)[3] * np.sum(np.diff(x[:1]))
+    )
