@@ -277,6 +277,56 @@ def test_einsum_of_two_is_numpys(equation: str) -> None:
     assert T.einsum("ij,jk->ik", T.ones(2, 1), T.ones(3, 2)).tolist() == [[3.0, 3.0]] * 2
 
 
+def _waves(rows: int, columns: int, dtype: str) -> Any:
+    x = np.sin(np.arange(1.0, rows * columns + 1).reshape(rows, columns) ** 2)
+    return T.from_numpy(x).to(getattr(T, dtype))
+
+
+def _signs(sums: Any) -> str:
+    return "".join("+" if x > 0 else "-" for x in sums.tolist())
+
+
+@pytest.mark.parametrize(
+    "dtype, n, lower, upper",
+    [
+        ("float32", 4, "--+-", "--+-"),
+        ("float32", 7, "----+-+", "+--++--"),
+        ("float64", 7, "-+-----", "+--+-+-"),
+        ("float64", 25, "+--+-+-+++--+--++++--++--", "-++----+------+-++-++--++"),
+    ],
+)
+def test_eigenvectors_point_the_way_of_pytorchs(dtype: str, n: int, lower: str, upper: str) -> None:
+    x = _waves(n, n, dtype)
+    both = T.stack((x + x.mT, x + x.mT))
+    for triangle, signs in (("L", lower), ("U", upper)):
+        assert _signs(T.linalg.eigh(both[0], UPLO=triangle)[1].sum(0)) == signs
+        assert _signs(T.linalg.eigh(both, UPLO=triangle)[1][1].sum(0)) == signs
+
+
+def test_eigenvectors_of_a_path_point_the_way_of_pytorchs() -> None:
+    path = 2 * T.eye(4) - T.diag(T.ones(3), 1) - T.diag(T.ones(3), -1)  # equal neighbours on the diagonal
+    assert _signs(T.linalg.eigh(path)[1][0]) == "+---"
+    assert _signs(T.linalg.eigh(T.diag(T.tensor([3.0, 1.0, 2.0])))[1].sum(0)) == "+++"
+
+
+@pytest.mark.parametrize(
+    "dtype, shape, left, right",
+    [
+        ("float32", (4, 3), "++++", "--+"),
+        ("float32", (12, 8), "+--+-+-++-++", "++-++---"),
+        ("float64", (12, 8), "++++--+++-++", "+-+++++-"),
+    ],
+)
+def test_singular_vectors_point_the_way_of_pytorchs(
+    dtype: str, shape: tuple[int, int], left: str, right: str
+) -> None:
+    x = _waves(*shape, dtype)
+    u, s, vh = T.linalg.svd(x)
+    assert (_signs(u.sum(0)), _signs(vh.sum(1))) == (left, right)
+    assert T.allclose((u[:, : shape[1]] * s) @ vh, x, atol=1e-6)
+    assert T.allclose(u.mT @ u, T.eye(shape[0], dtype=x.dtype), atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_eigenvectors_of_nan_are_nan(dtype: str) -> None:
     """LAPACK gives up nothing of two rows; of a diagonal it turns none."""

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.linalg import _umath_linalg as _lapack
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.kernels.cpu import elimination as _kernels
+from nbgrad.kernels.cpu import turns
 from nbgrad.kernels.launch import FEW, get_num_threads
 from nbgrad.kernels.products import alone
 from nbgrad.memory.backend import cpu
@@ -204,19 +206,62 @@ def first(bad: Array) -> int:
     return int(np.flatnonzero(bad)[0])
 
 
+@cached(PLANS)
+def _turning(count: int, n: int, upper: bool, single: bool) -> Callable[..., None]:
+    address, size = cpu.kernel("turned_eigenvectors", *turns.eigenvectors()).address, count * n * n
+    launch = cpu.launch(3, "", size if count > 1 else 1, size < FEW)
+    return partial(launch, address, count, cpu.constants([n, upper, single]))
+
+
+def turned(matrices: Array, vectors: Array, upper: bool, single: bool) -> Array:
+    """The eigenvectors of these matrices, each pointing the way that PyTorch's LAPACK has it point, in float32 if `single`. They lie row by
+    row, and are written over."""
+    n = matrices.shape[-1]
+    if not 2 < n <= turns.MOST or not matrices.size:
+        return vectors
+    a = np.array(matrices[..., ::-1, ::-1].mT if upper else matrices, np.float64, order="C")
+    turned = np.ascontiguousarray(vectors, np.float64)
+    turn = _turning(a.size // (n * n), n, upper, single)
+    turn(*[x.reshape(-1).view(np.uint8) for x in (a, turned)])
+    return turned.astype(vectors.dtype, copy=False)
+
+
+def _factored_first(rows: int, columns: int) -> bool:
+    """Whether PyTorch's LAPACK takes singular values of the triangle of a QR factorization where NumPy's takes them of the matrix itself,
+    as of taller ones both do: the signs of vectors depend on it."""
+    return 3 * columns // 2 <= rows < 11 * columns // 6
+
+
+def by_steps(a: Array, whole: bool) -> tuple[Array, Array, Array]:
+    """Singular vectors and values of finite matrices: in their own dtype, as the signs depend on how many steps are taken."""
+    rows, columns = a.shape[-2:]
+    call, kind = _lapack.svd_f if whole else _lapack.svd_s, "f->fff" if a.itemsize == 4 else "d->ddd"
+    if not _factored_first(rows, columns):
+        return tuple(call(a, signature=kind))
+    q, r = np.linalg.qr(a, "complete" if whole else "reduced")
+    u, s, vh = _lapack.svd_f(r[..., :columns, :], signature=kind)
+    q[..., :columns] = q[..., :columns] @ u
+    return q, s, vh
+
+
 @threaded
 def eigh(a: Array, uplo: str) -> tuple[Array, Array, Array]:
     """Eigenvalues, their vectors; and which matrices LAPACK would give up: of 3 rows or more, with NaN in the part that is read."""
     read = np.triu(a) if uplo == "U" else np.tril(a)
     bad = _any(~np.isfinite(read))
-    values, vectors = _finite_only(a, bad, lambda a: np.linalg.eigh(a, "U" if uplo == "U" else "L"))
+
+    def found(a: Array) -> tuple[Array, ...]:
+        values, vectors = np.linalg.eigh(a, "U" if uplo == "U" else "L")
+        return values, turned(a, vectors, uplo == "U", a.itemsize == 4)
+
+    values, vectors = _finite_only(a, bad, found)
     if bad.any():
         # LAPACK turns none by an infinity on the diagonal, and none that is diagonal; one number is its own eigenvalue.
         beside = np.tril(read, -1) + np.triu(read, 1)
-        turned = _any(~np.isfinite(beside)) | (_any(np.isnan(read)) & _any(beside != 0))
+        iterated = _any(~np.isfinite(beside)) | (_any(np.isnan(read)) & _any(beside != 0))
         values[bad] = np.nan if a.shape[-1] > 1 else a[bad][..., 0]
         vectors[bad] = np.eye(a.shape[-1])
-        vectors[turned] = np.nan
+        vectors[iterated] = np.nan
     return values, vectors, _any(np.isnan(read)) if a.shape[-1] > 2 else np.zeros(bad.shape, bool)
 
 
@@ -224,7 +269,7 @@ def eigh(a: Array, uplo: str) -> tuple[Array, Array, Array]:
 def svd(a: Array, whole: bool) -> tuple[Array, Array, Array, Array]:
     """Singular vectors and values; and which matrices LAPACK would give up, those with NaN. Of infinities the values are NaN."""
     bad = _any(~np.isfinite(a))
-    u, s, vh = _finite_only(a, bad, lambda a: np.linalg.svd(a, whole))
+    u, s, vh = _finite_only(a, bad, partial(by_steps, whole=whole))
     if bad.any():
         s[bad] = np.nan
     return u, s, vh, _any(np.isnan(a))

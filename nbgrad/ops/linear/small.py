@@ -22,7 +22,7 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.linear.lapack import _SMALL, quiet
+from nbgrad.ops.linear.lapack import _SMALL, by_steps, quiet, turned
 from nbgrad.ops.linear.matmul import matmul
 
 _Array = np.ndarray[Any, Any]
@@ -159,7 +159,11 @@ def eigh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
             return None
         with quiet():
             values, vectors = call(a, signature="d->dd")
-        return named((of_values(values), of_vectors(vectors))) if _finite(values) else None
+        if not _finite(values):
+            return None
+        return named(
+            (of_values(values), of_vectors(turned(a, vectors, UPLO == "U", A.dtype is dtypes.float32)))
+        )
 
     return found
 
@@ -189,14 +193,13 @@ def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
     k = min(m, n)
     read, of_s, named = _reading(A), _lines(A, (*tuple(A.shape)[:-2], k)), maker("linalg_svd")
     of_u, of_v = _columns(A, m, m if full_matrices else k), _columns(A, n if full_matrices else k, n)
-    call = _lapack.svd_f if full_matrices else _lapack.svd_s
 
     def found(t: Tensor) -> Any:
         a = read(t)
         if not _finite(a):
             return None
         with quiet():
-            u, s, v = call(a, signature="d->ddd")
+            u, s, v = by_steps(a, bool(full_matrices))
         return named((of_u(u), of_s(s), of_v(v))) if _finite(s) else None
 
     return found
@@ -313,15 +316,14 @@ def lu(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
 
 def _inverting(A: Spec) -> Callable[[Tensor], _Array | None]:
     """The pseudoinverses of matrices of full rank, by their singular values; None if one is of less."""
-    least, read, call = dtypes.finfo(A.dtype).eps * max(_sizes(A)), _reading(A), _lapack.svd_s
-    kind = A.dtype.np
+    least, read = dtypes.finfo(A.dtype).eps * max(_sizes(A)), _reading(A)
 
     def inverse(t: Tensor) -> _Array | None:
         a = read(t)
         if not _finite(a):
             return None
         with quiet():
-            u, s, v = [x.astype(kind, copy=False) for x in call(a, signature="d->ddd")]
+            u, s, v = by_steps(a, False)
         if not _finite(s) or not (s[..., -1] > s[..., 0] * least).all():
             return None
         scaled = v.swapaxes(-1, -2) * (1 / s)[..., None, :]
