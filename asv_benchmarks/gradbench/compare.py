@@ -1,5 +1,6 @@
-"""`python -m asv_benchmarks.gradbench.compare [names]` prints what a gradient of loops costs beside PyTorch's (and jax's, where it is
-installed) of the same program, in one process: both are run in turn, and the least time of each counts.
+"""`python -m asv_benchmarks.gradbench.compare [names [threads]]` prints what a gradient of loops costs beside PyTorch's and, where it is
+installed, jax's of the same program, in one process: they are run in turn, and the least time of each counts. jax has no setting for
+threads and takes as many as there are cores, so two threads beside it are of a machine with two (or under `taskset -c 0,1`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import nbgrad
 from asv_benchmarks.gradbench import tensors
 from asv_benchmarks.gradbench.loops import EVALS, Eval, small
 from asv_benchmarks.gradbench.programs import LOOPS, ba_jacobian, made
@@ -30,11 +32,16 @@ def on_a_tape(m: Any, name: str, size: str) -> Callable[[], Any]:
     return tape(m, e, args)
 
 
+def wanted(e: Eval, args: tuple[Any, ...]) -> list[int]:
+    """Which of the arguments gradients are of."""
+    names = differentiable(e.function).names
+    return [k for k, n in enumerate(names) if (n in e.wrt if e.wrt else isinstance(args[k], np.ndarray))]
+
+
 def tape(m: Any, e: Eval, args: tuple[Any, ...]) -> Callable[[], Any]:
     f = getattr(tensors, e.function.__name__)
     given = [m.from_numpy(a) if isinstance(a, np.ndarray) else a for a in args]
-    names = differentiable(e.function).names
-    wrt = [k for k, n in enumerate(names) if (n in e.wrt if e.wrt else isinstance(args[k], np.ndarray))]
+    wrt = wanted(e, args)
     for k in wrt:
         given[k] = given[k].clone().requires_grad_()
 
@@ -78,19 +85,29 @@ def said(what: str, size: Any, ours: float, **peers: float) -> None:
 
 def main() -> None:
     picked = sys.argv[1].split(",") if len(sys.argv) > 1 else []
+    threads = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     torch = importlib.import_module("torch")
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
+    nbgrad.set_num_threads(threads)
+    in_jax: Any = None
+    if find_spec("jax"):
+        in_jax = importlib.import_module("asv_benchmarks.gradbench.in_jax")
+    else:
+        print("jax is not installed")
     r = np.random.default_rng(0)
     for e in EVALS:
         name = e.function.__name__
         if (picked and name not in picked) or not hasattr(tensors, name):
             continue
         args = e.args(r, e.size)
-        ours, theirs = of_loops(e, args), tape(torch, e, args)
-        for a, b in zip(ours(), theirs()):
-            np.testing.assert_allclose(a, b.numpy(), rtol=1e-7, atol=1e-9 * np.abs(a).max())
-        mine, torchs = least([ours, theirs])
-        said(name, e.size, mine, torch=torchs)
+        calls = {"ours": of_loops(e, args), "torch": tape(torch, e, args)}
+        if hasattr(in_jax, name):
+            calls["jax"] = in_jax.gradient(getattr(in_jax, name), args, wanted(e, args))
+        ours = calls["ours"]()
+        for call in calls.values():
+            for a, b in zip(ours, call()):
+                np.testing.assert_allclose(a, np.asarray(b), rtol=1e-7, atol=1e-9 * np.abs(a).max())
+        said(name, e.size, **dict(zip(calls, least([*calls.values()]))))
     if not picked or "ba_jacobian" in picked:
         e = evals("ba")[0]
         args = e.args(r, e.size)
@@ -120,8 +137,6 @@ def main() -> None:
             took = time.perf_counter() - began
             np.testing.assert_allclose(asked.run(*ready), found.detach().numpy(), rtol=1e-8)
             said(name, "rr", mine, torch=took)
-    if not find_spec("jax"):
-        print("jax is not installed")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`python -m asv_benchmarks.gradbench.measure [names]` prints what value and gradient cost beside the value.
 
-The value is the user's code under Numba's own `njit`; the two are run in turn, and the least time of each on its processor counts.
+The value is the user's code under Numba's own `njit`; the two are run in turn on one thread, and the least time of each on its processor
+counts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import nbgrad
 from asv_benchmarks.gradbench.loops import EVALS
 from nbgrad import differentiable
 
@@ -38,6 +40,7 @@ def least(calls: list[Callable[[], Any]], seconds: float) -> list[float]:
 
 def main() -> None:
     picked = sys.argv[1].split(",") if len(sys.argv) > 1 else []
+    nbgrad.set_num_threads(1)
     for e in EVALS:
         if picked and e.function.__name__ not in picked:
             continue

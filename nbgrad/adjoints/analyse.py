@@ -29,6 +29,7 @@ from nbgrad.adjoints.ir import (
     Name,
     Product,
     Program,
+    Raise,
     Refused,
     Store,
     View,
@@ -146,11 +147,13 @@ class Activity:
         needed_arrays = {n for n in params if p.arrays[n].kind == "float"}
 
         def need(e: Expr) -> None:
-            for part in walk(e):
-                if isinstance(part, Name):
-                    needed_names.add(part.name)
-                elif isinstance(part, Load):
-                    needed_arrays.add(part.base)
+            if isinstance(e, Name):
+                needed_names.add(e.name)
+            elif isinstance(e, Load):
+                needed_arrays.add(e.base)
+            elif isinstance(e, Apply) and self.moves(e):
+                for a in e.args[1:] if e.op == "where" else e.args:
+                    need(a)
 
         for r in p.results:
             if isinstance(r, View):
@@ -212,7 +215,7 @@ class Plan:
             self.choose(p.body)
             self.choose_outer(p.body)
         p.body[:] = self.stabilised(p.body)
-        self.needs(p.body, set())
+        self.needed = self.needs(p.body, set())
 
     # ------------------------------------------------ where things are
 
@@ -711,8 +714,9 @@ class Plan:
                 self.define(s.then, found)
                 self.define(s.other, found)
 
-    def plan_rerun(self, loop: Loop) -> set[str]:
-        """Sets what is run again of the body, and the heads that it starts from; what it needs of around it."""
+    def plan_rerun(self, loop: Loop, sums: bool = False) -> set[str]:
+        """Sets what is run again of the body, with the sums that it carries or without, and the heads that it starts from; what it needs of
+        around it."""
         inner = self.within_now(loop)
         loaded = {base for s in inner for base in reads(s)}
         need: set[str] = set()
@@ -740,7 +744,9 @@ class Plan:
                     of[s.var] = names(s.start)
         for s in loop.body:
             self.plan_inner(s, need)
-        heads = {n for n, _, _ in loop.carried}
+        if sums:
+            need |= {n for _, _, last in loop.carried for n in names(last)}
+        heads = set() if sums else {n for n, _, _ in loop.carried}
         loop.saved, outer = [], set[str]()
         todo, seen = list(need), set[str]()
         while todo:
@@ -772,6 +778,50 @@ class Plan:
     def within_now(self, loop: Loop) -> list[Any]:
         """With the names that loads have become."""
         return [q for s in loop.body for q in [s, *(x for b in blocks(s) for x in statements(b))]]
+
+    # ------------------------------------------------ loops that run once
+
+    def run_once(self) -> tuple[Loop, list[Let]] | None:
+        """A loop that is run again whose sums only results read, so that the reverse sweep may add them up and the forward sweep leave the
+        loop out; and what is made of the sums."""
+        body = self.p.body
+        for k in reversed(range(len(body))):
+            s = body[k]
+            if isinstance(s, Loop) and self.only_sums(s):
+                later = self.made_of({n for n, _, _ in s.carried}, body[k + 1 :])
+                if later is not None:
+                    self.plan_rerun(s, sums=True)
+                    return s, later
+        return None
+
+    def only_sums(self, s: Loop) -> bool:
+        """Is it run again, upwards, and are sums all that comes of it?"""
+        if not s.rerun or s.test is not None or s.saved or not self.has_adjoint(s) or not s.carried:
+            return False
+        inner = self.within_now(s)
+        made = {q.base for q in inner if isinstance(q, Make)}
+        shown = any(isinstance(q, Raise | Grow) or writes(q) not in (None, *made) for q in inner)
+        sums = all(
+            self.p.kinds[n] != "bool" and isinstance(first, Name | Const) and only_added(s, n, last)
+            for n, first, last in s.carried
+        )
+        return sums and not shown and self.commutes(s, set())
+
+    def made_of(self, sums: set[str], after: Block) -> list[Let] | None:
+        """What is made of sums, if the reverse sweep reads none of it."""
+        made = set(sums)
+        later: list[Let] = []
+        for s in after:
+            if any(names(e) & made for q in _flat(s) for e in exprs(q)):
+                if not isinstance(s, Let) or loads(s.value):
+                    return None
+                made.add(s.name)
+                later.append(s)
+        results = [r for r in self.p.results if isinstance(r, Expr)]
+        partials = [g for r in results for _, g in contributions(self.active, r, Name("@"))]
+        if made & self.needed or any(names(g) & made for g in partials):
+            return None
+        return None if any(names(r) & made and loads(r) for r in results) else later
 
     # ------------------------------------------------ order
 

@@ -60,6 +60,8 @@ _WORDS = {
     "u",
     "round",
     "add_up",
+    "rise",
+    "fall",
     "one_by_one",
     *(f"own_{name}" for name in ELEMENTARY),
 }

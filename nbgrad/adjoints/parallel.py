@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +45,8 @@ class Step:
 class Turns(Step):
     count: int | tuple[str, int | None]  # a number, a name, or how long an array is along an axis
     shared: list[str]  # arrays that each part adds to its own of
-    sums: list[str]
+    sums: dict[str, float]  # numbers that each part adds up, and what they begin from
+    seconds: float = 0.0  # that a turn took when the loop last ran
 
 
 def parsed(lines: Lines) -> Nodes:
@@ -104,7 +105,7 @@ def cut(name: str, text: Text, helpers: Mapping[str, Any]) -> Split | None:
             elif not (k and isinstance(body[k - 1], Parallel)):
                 pieces[-1][1].append(line)
         try:
-            return Split(list(text.params), _steps(name, text, pieces, helpers))
+            return Split(list(text.params), *_steps(name, text, pieces, helpers))
         except Alone as reason:
             head = reason.args[0]
             if head is None:
@@ -115,7 +116,8 @@ def cut(name: str, text: Text, helpers: Mapping[str, Any]) -> Split | None:
 
 def _steps(
     name: str, text: Text, pieces: Sequence[tuple[Parallel | None, Lines]], helpers: Mapping[str, Any]
-) -> list[Step]:
+) -> tuple[list[Step], list[str]]:
+    """The pieces, and the names of the results, if the last piece does not give them itself."""
     known, steps = set(text.params), list[Step]()
     for k, (head, lines) in enumerate(pieces):
         behind = [t for h, piece in pieces[k + 1 :] for t in ([h, piece] if h is not None else piece)]
@@ -126,6 +128,8 @@ def _steps(
             others = [piece for j, (_, piece) in enumerate(pieces) if j != k]
             outside = words(parsed([t for piece in others for t in piece if t not in text.scratch.values()]))
             step: Step = _turns(own, head, lines, known, later, outside, text, helpers, name)
+        elif not lines and last and all(n in known for n in text.results):
+            return steps, list(text.results)
         elif not lines and not last:
             continue
         else:
@@ -140,7 +144,7 @@ def _steps(
             step = Step(_compiled(own, takes, lines, text.known, helpers, name), takes, [] if last else gives)
         known |= set(step.gives)
         steps.append(step)
-    return steps
+    return steps, []
 
 
 def _compiled(
@@ -163,7 +167,7 @@ def _turns(
     helpers: Mapping[str, Any],
     made_from: str,
 ) -> Turns:
-    """A loop as a function of its first turn and of the one behind its last."""
+    """A loop as a function of its first part and of the one behind its last, how many there are of them and of turns."""
     nodes, scratch = parsed(body), text.scratch
     every, mine = words(nodes), assigned(nodes)
     fresh = [n for n in sorted(scratch) if n in every and n not in outside]
@@ -210,15 +214,37 @@ def _turns(
         if not head.reverse or added != uses:
             raise Alone(head)
         shared.append(n)
-    starts = [f"{n} = {head.zeros.get(n, '0.0')}" for n in sums] + [scratch[n] for n in fresh]
-    takes = sorted((every | words(parsed([scratch[n] for n in fresh]))) & known - set(fresh) - set(sums))
+    zeros = {n: head.zeros.get(n, "0.0") for n in sums}
+    takes = sorted((every | words(parsed([scratch[n] for n in fresh]))) & known - {*fresh, *sums, *shared})
     count = _count(ast.parse(head.trips, mode="eval").body)
     if count is None:
         raise Alone(head)
-    loop = f"for {head.counter} in range(first_turn, last_turn):"
-    lines: Lines = [*starts, loop, body, returned(sums)]
-    call = _compiled(own, ["first_turn", "last_turn", *takes], lines, text.known, helpers, made_from)
-    return Turns(call, takes, sums, count, shared, sums)
+    taken = every | known | set(scratch)
+    numbers = [_unlike(n, taken) for n in ("part", "first_part", "last_part", "number_of_parts", "turns")]
+    own_part, first, last, count_of_parts, all_turns = numbers
+    of_parts = {n: _unlike(f"parts_of_{n}", taken) for n in (*shared, *sums)}
+    begin = [f"{n} = {of_parts[n]}[{own_part}]" for n in shared]
+    begin += [f"{n} = {zero}" for n, zero in zeros.items()] + [scratch[n] for n in fresh]
+    edges = [f"{all_turns} * {k} // {count_of_parts}" for k in (own_part, f"({own_part} + 1)")]
+    lines: Lines = [
+        f"for {own_part} in range({first}, {last}):",
+        [
+            *begin,
+            f"for {head.counter} in range({', '.join(edges)}):",
+            body,
+            *(f"{of_parts[n]}[{own_part}] = {n}" for n in sums),
+        ],
+        returned([]),
+    ]
+    params = [first, last, count_of_parts, all_turns, *takes, *of_parts.values()]
+    call = _compiled(own, params, lines, text.known, helpers, made_from)
+    return Turns(call, takes, sums, count, shared, {n: ast.literal_eval(zero) for n, zero in zeros.items()})
+
+
+def _unlike(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _grown(nodes: Nodes) -> set[str]:
@@ -270,8 +296,8 @@ def _count(e: ast.expr) -> int | tuple[str, int | None] | None:
 class Split:
     """The function, called piece by piece."""
 
-    def __init__(self, params: list[str], steps: list[Step]) -> None:
-        self.params, self.steps = params, steps
+    def __init__(self, params: list[str], steps: list[Step], results: list[str]) -> None:
+        self.params, self.steps, self.results = params, steps, results
 
     def __call__(self, *args: Any) -> Any:
         env = dict(zip(self.params, args))
@@ -283,7 +309,9 @@ class Split:
             found = step.call(*[env[n] for n in step.takes])
             if step.gives:
                 env.update(zip(step.gives, found if len(step.gives) > 1 else (found,)))
-        return found
+        if not self.results:
+            return found
+        return tuple([env[n] for n in self.results]) if len(self.results) > 1 else env[self.results[0]]
 
     def _run(self, step: Turns, env: dict[str, Any]) -> None:
         if isinstance(step.count, int):
@@ -291,46 +319,41 @@ class Split:
         else:
             name, axis = step.count
             count = int(env[name]) if axis is None else env[name].shape[axis]
-        size = sum(env[n].nbytes for n in step.shared)
+        size = sum([env[n].nbytes for n in step.shared])
         parts = max(1, min(_PARTS, count, _SHADOWS // max(size, 1)))
-        edges = [count * k // parts for k in range(parts + 1)]
-        owned = [{n: np.zeros(env[n].shape, env[n].dtype) for n in step.shared} for _ in range(parts)]
-
-        def part(k: int) -> Any:
-            given = env | owned[k]
-            found = step.call(edges[k], edges[k + 1], *[given[n] for n in step.takes])
-            return found if len(step.sums) > 1 else (found,)
-
-        for k, found in enumerate(_all(part, parts)):
-            for n, value in zip(step.sums, found):
-                env[n] = env[n] + value
-            for n, a in owned[k].items():
-                env[n] += a
+        shared = [np.zeros((parts, *env[n].shape), env[n].dtype) for n in step.shared]
+        sums = [np.empty(parts, type(zero)) for zero in step.sums.values()]
+        _deal(step, [parts, count, *[env[n] for n in step.takes], *shared, *sums])
+        for n, of_parts in zip(step.sums, sums):
+            env[n] = sum(of_parts.tolist(), env[n])
+        for n, each in zip(step.shared, shared):
+            env[n] += each.sum(0)
 
 
-def _all(part: Callable[[int], Any], parts: int) -> list[Any]:
+def _deal(step: Turns, given: list[Any]) -> None:
+    """Runs all parts, on several threads if what it took the last time was worth that."""
+    call, parts, count = step.call, given[0], given[1]
+    threads = 1 if step.seconds * count < _SHORT else min(get_num_threads(), parts)
     began = time.perf_counter()
-    found = [part(0)]
-    took = time.perf_counter() - began
-    if parts == 1 or get_num_threads() == 1 or took * (parts - 1) < _SHORT:
-        return found + [part(k) for k in range(1, parts)]
-    left = iter(range(1, parts))
-    rest: dict[int, Any] = {}
+    if threads == 1:
+        call(0, parts, *given)
+    else:
+        left = iter(range(parts))
 
-    def help_out() -> None:
-        for k in left:  # one thread at a time steps an iterator of a range
-            rest[k] = part(k)
+        def help_out() -> None:
+            for k in left:  # one thread at a time steps an iterator of a range
+                call(k, k + 1, *given)
 
-    from nbgrad.adjoints.workers import pool
+        from nbgrad.adjoints.workers import pool
 
-    helpers: list[Future[None]] = [pool().submit(help_out) for _ in range(min(get_num_threads(), parts) - 1)]
-    try:
-        help_out()
-    finally:
-        for h in helpers:
-            if not h.cancel():
-                h.result()
-    return found + [rest[k] for k in range(1, parts)]
+        helpers: list[Future[None]] = [pool().submit(help_out) for _ in range(threads - 1)]
+        try:
+            help_out()
+        finally:
+            for h in helpers:
+                if not h.cancel():
+                    h.result()
+    step.seconds = (time.perf_counter() - began) * threads / max(count, 1)
 
 
 __all__ = ["Split", "cut"]

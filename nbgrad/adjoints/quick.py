@@ -1,6 +1,6 @@
-"""From a text that reads well to the one that Numba compiles: arrays are made before the loops that use them, sums of innermost loops
-may be taken in any order, functions of numbers are the library's own where loops are made vectors, and loops that other counters bound
-are no vectors where they are short.
+"""From a text that reads well to the one that Numba compiles: arrays are made before the loops that use them, sums and extremes of
+innermost loops may be taken in any order, functions of numbers are the library's own where loops are made vectors, and loops that other
+counters bound are no vectors where they are short.
 
 Promises who compiles the same numbers to rounding. Nothing is differentiated after this, so each step forgets what the next order would
 need to know: that an array is a turn's own, that a sum has an order.
@@ -212,17 +212,31 @@ def _any_order(body: list[ast.stmt], floats: frozenset[str]) -> None:
         elif (
             isinstance(s, ast.Assign)
             and isinstance(s.targets[0], ast.Name)
-            and isinstance(s.value, ast.BinOp)
+            and isinstance(s.value, ast.BinOp | ast.Call)
         ):
-            after, sum_of = s.targets[0].id, s.value
+            after, made_of = s.targets[0].id, s.value
             for q in body[k + 1 :]:  # t = head + e; ... head = t
                 if isinstance(q, ast.Assign) and isinstance(q.value, ast.Name) and q.value.id == after:
                     head = q.targets[0].id if isinstance(q.targets[0], ast.Name) else ""
                     if head in floats and _count(body, head) == 2 and _count(body, after) == 2:
-                        term = _term(sum_of, head)
-                        if term is not None:
+                        if isinstance(made_of, ast.Call):
+                            _extreme(made_of, head)
+                        elif (term := _term(made_of, head)) is not None:
                             body[k] = _summed(after, head, *term)
                     break
+
+
+_EXTREMES = {"max": "rise", "min": "fall"}
+
+
+def _extreme(call: ast.Call, head: str) -> None:
+    """`max(head, e)`, which leaves NaNs of `e` out, as one of which the order is free."""
+    of = call.func
+    if isinstance(of, ast.Name) and of.id in _EXTREMES and len(call.args) == 2:
+        first, x = call.args
+        if isinstance(first, ast.Name) and first.id == head:
+            of.id = _EXTREMES[of.id]
+            call.args[1] = ast.Call(ast.Name("float", ast.Load()), [x], [])
 
 
 def _term(e: ast.BinOp, head: str) -> tuple[ast.expr, bool] | None:

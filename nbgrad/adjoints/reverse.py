@@ -74,6 +74,8 @@ class Adjoint(Sweep):
         self.laid: dict[
             int, tuple[str, str, str, str]
         ] = {}  # of those whose copies have a room: its size, how many there are, where each lies, where the next one will
+        self.once: Loop | None = None  # the loop that only the reverse sweep runs
+        self.later: list[Let] = []  # what is made of its sums
         self.room: Lines = []  # for what the turns save that are run again between two copies
         self.before: Lines = []  # what the next loop begins its turns with
         self.sides: dict[
@@ -108,6 +110,9 @@ class Adjoint(Sweep):
                     seeded.append(f"{w.all_of(r, self.bar(r.base))} += {seed}")
             else:
                 self.contribute(r, Name(seed), seeded)
+        found = self.plan.run_once()
+        if found is not None:
+            self.once, self.later = found
         forward = self.forwards(p.body)
         head, arrays, zeros, body = self.backwards(p.body)
         scalars = [n for n in self.wrt if n in p.kinds]
@@ -115,9 +120,19 @@ class Adjoint(Sweep):
         bars = [self.bar(n) if n in self.touched else "0.0" for n in scalars]
         values: list[str] = []
         undone = set(_assigned(body))  # in the reverse sweep names get back what they were in earlier turns
+        made = {n for n, _, _ in self.once.carried} if self.once is not None else set()
+        made |= {s.name for s in self.later}
+        of_sums = [s.value for s in self.later]
+        of_sums += [r for r in p.results if isinstance(r, Expr) and names(r) & made]
+        for name in sorted({n for e in of_sums for n in names(e)} & undone - made):
+            kept = p.fresh(name)
+            forward.append(f"{kept} = {name}")
+            body.append(f"{name} = {kept}")
+        for s in self.later:
+            super().statement(s, body)
         for r in p.results if self.values else ():
             text = result(w, r)
-            if isinstance(r, Expr) and names(r) & undone:
+            if isinstance(r, Expr) and names(r) & undone and not names(r) & made:
                 value = p.fresh("value")
                 forward.append(f"{value} = {text}")
                 text = value
@@ -158,7 +173,11 @@ class Adjoint(Sweep):
         return loop.counter if position is None else f"u({position} + {loop.counter})"
 
     def statement(self, s: object, out: Lines) -> None:
-        if isinstance(s, Let):
+        if isinstance(s, Loop) and s is self.once:
+            counted(self.p, s, self.w, [])
+        elif any(s is q for q in self.later):
+            pass
+        elif isinstance(s, Let):
             if self.wanted(s.name):
                 super().statement(s, out)
                 self.kept([s.name], out)
@@ -607,17 +626,22 @@ class Adjoint(Sweep):
         body += [f"{n} = {self.store_of(s, n)}[{self.turn(s)}]" for n in s.saved if n in heads]
         if s.rerun:
             self.run_again(s, body)
+        if s is self.once:
+            self.pairs([(n, first) for n, first, _ in s.carried], out)
+            self.pairs([(n, last) for n, _, last in s.carried], body)
         handed = self.handed(carried)
         head, arrays, zeros, mine = self.backwards(s.body, None if s.rerun else s, handed)
         w.rising.discard(s.counter)
         self.set_anew(s, mine)
         body += head + arrays + zeros + mine
-        if mine:
+        if mine or s is self.once:
             turns = f"range({count})" if upwards else f"range({_minus_one(count)}, -1, -1)"
             head_line = f"for {s.counter} in {turns}:"
             if upwards and s.parallel:
                 passed = [self.bar(n) for n, _, _ in carried]
-                head_line = parallel(s.counter, count, s.var, {}, passed, reverse=True)
+                head_line = parallel(
+                    s.counter, count, s.var, self.sums(s) if s is self.once else {}, passed, reverse=True
+                )
             (side,) = moved if len(moved) == 1 and self.takes_only(s) else ("",)
             out += [f"if {side}:", [head_line, body]] if side else [head_line, body]
         for n, first, _ in carried:

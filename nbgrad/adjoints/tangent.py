@@ -113,8 +113,11 @@ class Sweep:
         alone = any(n in s.saved or not only_added(s, n, last) for n, _, last in s.carried)
         if not s.parallel or alone or any(self.p.kinds[n] == "bool" for n in own):
             return head
-        sums = {n: "0" if self.p.kinds[n] == "int" else "0.0" for n in sorted(own)}
-        return parallel(s.counter, self.w.text(s.count), s.var, sums | self.beside(own))
+        return parallel(s.counter, self.w.text(s.count), s.var, self.sums(s) | self.beside(own))
+
+    def sums(self, s: Loop) -> dict[str, str]:
+        """What a loop carries, and what a part of it begins from."""
+        return {n: "0" if self.p.kinds[n] == "int" else "0.0" for n in sorted(n for n, _, _ in s.carried)}
 
     def beside(self, sums: set[str]) -> dict[str, str]:
         """What else is a sum if these are."""

@@ -1,8 +1,9 @@
 """Functions of numbers and arrays whose text was generated: compiled by Numba for the arguments that they meet.
 
 Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
-`prange`, `add_up` (a sum that may be taken in any order), `one_by_one` (in a loop that shall be no vectors), `own_exp` and others (the
-library's own, of which loops are made vectors) and the helpers given stand for themselves in it.
+`prange`, `add_up` (a sum that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that
+shall be no vectors), `own_exp` and others (the library's own, of which loops are made vectors) and the helpers given stand for themselves
+in it.
 """
 
 from __future__ import annotations
@@ -55,9 +56,19 @@ def add_up(total: Any, x: Any) -> Any:
     return total + x
 
 
+def rise(top: Any, x: Any) -> Any:
+    return max(top, x)
+
+
+def fall(bottom: Any, x: Any) -> Any:
+    return min(bottom, x)
+
+
 def one_by_one() -> None:
     """That the loop around is of few turns."""
 
+
+_FOLDS = (add_up, rise, fall, one_by_one)  # which Numba sees as `fold` has them
 
 # By the name that `math` has for them; each is a text without branches (`kernels/texts`).
 ELEMENTARY = {
@@ -81,8 +92,8 @@ def elementary(name: str) -> Callable[..., Any]:
 
 def plain(name: str, text: str, helpers: Mapping[str, Any], made_from: str) -> Callable[..., Any]:
     """The function as Python runs it."""
-    scope = {"np": np, "math": math, "u": np.uintp, "reserve": reserve, "prange": prange, "add_up": add_up}
-    scope["one_by_one"] = one_by_one
+    scope = {"np": np, "math": math, "u": np.uintp, "reserve": reserve, "prange": prange}
+    scope |= {f.__name__: f for f in _FOLDS}
     scope |= {f"own_{name}": getattr(math, name) for name in ELEMENTARY}
     scope |= helpers
     return source.function(name, text, scope, "gradients of plain functions", made_from)
@@ -132,14 +143,11 @@ class Compiled:
         from numba import njit, prange
 
         scope = {**self.function.__globals__, "prange": prange}
-        if "add_up(" in self.text:
+        folds = [f.__name__ for f in _FOLDS if f"{f.__name__}(" in self.text]
+        if folds:
             from nbgrad.kernels.cpu import fold
 
-            scope["add_up"] = fold.add_up
-        if "one_by_one(" in self.text:
-            from nbgrad.kernels.cpu import fold
-
-            scope["one_by_one"] = fold.one_by_one
+            scope |= {name: getattr(fold, name) for name in folds}
         if self._own:
             from nbgrad.kernels.cpu import vmath
 

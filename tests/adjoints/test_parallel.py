@@ -71,7 +71,7 @@ def gathered(x, at):
 DRAW = np.random.default_rng(0)
 CASES = {
     "layer": (layer, (DRAW.normal(size=(37, 3)), DRAW.normal(size=(3, 4)), DRAW.normal(size=4)), [1, 1, 2]),
-    "paths": (paths, (DRAW.normal(size=(23, 5)), 1.0, 0.01, 0.3), [1, 1, 2]),
+    "paths": (paths, (DRAW.normal(size=(23, 5)), 1.0, 0.01, 0.3), [1, 1, 1]),
     "smoothed": (smoothed, (DRAW.normal(size=40), DRAW.normal(size=40)), [1, 1, 2]),
     "running": (running, (DRAW.normal(size=9), 0.7), [0, 0, 0]),
     "gathered": (gathered, (DRAW.normal(size=9), np.array([0, 1, 2] * 3)), [0, 0, 1]),

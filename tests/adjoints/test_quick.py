@@ -115,3 +115,28 @@ def test_names_that_mean_something_here() -> None:
         return add_up * one_by_one
 
     assert differentiable(summed).grad(np.zeros(3), wrt="x").tolist() == [2.0, 2.0, 2.0]
+
+
+def extremes(x):
+    top = x[0]
+    bottom = x[0]
+    for i in range(1, len(x)):
+        top = max(top, x[i])
+        bottom = min(bottom, x[i])
+    return top, bottom
+
+
+def test_extremes_in_any_order_are_pythons() -> None:
+    """NaNs are passed over, and one that stands first stays."""
+    f = differentiable(extremes)
+    made = f._make("primal", f._kinds((np.ones(3),)), None)
+    text = quicker(made.text, made.text.known)
+    assert "rise(top" in text and "fall(bottom" in text
+    draw = np.random.default_rng(0).normal(size=70)
+    for places in ((), (3,), (0,), range(1, 70), range(70)):
+        x = draw.copy()
+        x[list(places)] = math.nan
+        np.testing.assert_array_equal(made(x), extremes(x))
+    x = np.full(70, -math.inf)
+    assert made(x) == (-math.inf, -math.inf)
+    assert made(-x) == (math.inf, math.inf)

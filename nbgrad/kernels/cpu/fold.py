@@ -38,6 +38,16 @@ def lowest(bottom: Any, x: Any) -> Any:
     return bottom if bottom < x or bottom != bottom else x
 
 
+def rise(top: Any, x: Any) -> Any:
+    """Python's `max(top, x)`, but for the sign of a zero."""
+    return x if x > top else top
+
+
+def fall(bottom: Any, x: Any) -> Any:
+    """Python's `min(bottom, x)`, but for the sign of a zero."""
+    return x if x < bottom else bottom
+
+
 def one_by_one() -> None:
     """In a loop's turn: that it is of few turns, and shall be no vectors."""
 
@@ -59,6 +69,8 @@ def _emit_one_by_one(context: Any, builder: Any, signature: Any, args: Any) -> A
 @type_callable(larger)
 @type_callable(highest)
 @type_callable(lowest)
+@type_callable(rise)
+@type_callable(fall)
 def _same_type(context: Any) -> Any:
     return lambda a, b: a if a == b else None
 
@@ -84,6 +96,24 @@ def _emit_extreme(function: Any, name: str) -> None:
 
 _emit_extreme(highest, "llvm.maximum")
 _emit_extreme(lowest, "llvm.minimum")
+
+
+def _emit_pythons(function: Any, number: str, extreme: str, least: float) -> None:
+    """A NaN that comes is passed over, one that was there stays."""
+
+    @lower_builtin(function, types.Float, types.Float)
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        so_far, x = args
+        of = ir.FunctionType(x.type, [x.type, x.type])
+        chosen, passed_over = (
+            builder.module.declare_intrinsic(name, [x.type], of) for name in (extreme, number)
+        )
+        x = builder.call(passed_over, [x, ir.Constant(x.type, least)])
+        return builder.call(chosen, [so_far, x], fastmath=("nsz",))
+
+
+_emit_pythons(rise, "llvm.maxnum", "llvm.maximum", -inf)
+_emit_pythons(fall, "llvm.minnum", "llvm.minimum", inf)
 
 
 @lower_builtin(larger, types.Float, types.Float)
