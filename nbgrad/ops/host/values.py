@@ -172,7 +172,7 @@ def _float(self: Tensor) -> float:
     2.0
     """
     read = self._spec.read
-    if read is None or (_due and self._rg and state.grad):
+    if read is None or (_due and self._rg and state.grad and requires(self)):
         return float(_number(self))
     return float(read(self._buf)[0])
 

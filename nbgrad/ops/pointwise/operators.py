@@ -78,7 +78,9 @@ def _sub_scaled(input, other, alpha):
 
 
 def _alpha(input: Any, other: Any, alpha: Any) -> None:
-    if type(alpha) is int:
+    if type(alpha) is int or (
+        type(alpha) is float and input.__class__ is Tensor and input._spec.dtype.is_floating_point
+    ):
         return
     kinds = [x.dtype if isinstance(x, Tensor) else dtypes.number_dtype(x) for x in (input, other)]
     if isinstance(alpha, float) and not any(k.is_floating_point for k in kinds):
