@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakSet
@@ -61,3 +62,21 @@ class _Attention:
 
 attention: Final = _Attention()
 attention.fast = True
+
+
+class Unrepeatable(Exception):
+    """What is noted is more than what was asked of a device: it looked at values, drew random numbers or warned."""
+
+
+class _Noting(threading.local):
+    """What this thread asks of a device, while that is noted to be done again: of a launch what does it with addresses in the place of
+    buffers, its kernel and range, the buffers and the numbers; of a copy, a fill or an upload its name and what it was given."""
+
+    steps: list[tuple[Any, ...]] | None = None
+
+    def refuse(self) -> None:
+        if self.steps is not None:
+            raise Unrepeatable
+
+
+noting: Final = _Noting()

@@ -274,13 +274,18 @@ def guarded({definition}):
         try:
             {values}= _judge(({key},), {values})
         except _Answered as answered:
-            return answered.result
+            return answered.result{again}
     try:
         return _function({call})
     except Exception as error:
         _refused_after(error, {values})
         raise
 """
+_AGAIN = """
+    if {there}{first}.__class__ is _Tensor and not {first}._spec.backend.prompt:
+        result = _again({call})
+        if result is not None:
+            return result"""
 _FIRST = compile(
     "def first(*args, **kwargs):\n    return _become(args, kwargs)", "<nbgrad guard>", "exec"
 ).co_consts[0]
@@ -404,6 +409,11 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], mad
     scope |= {"_known": known.get, "_judge": judge, "_unset": unset, "_Answered": Answered}
     scope["_refused_after"] = partial(refused_after, path, every[at:], at)
     scope["_anew"] = lambda given: anew(path, every, made, given)
+    again = ""
+    if hasattr(function, "again"):  # what knows calls of a device, or gives None
+        scope |= {"_again": function.again, "_Tensor": Tensor}
+        there, first = (f"all_{spread} and ", f"all_{spread}[0]") if own[0] == spread else ("", own[0])
+        again = _AGAIN.format(there=there, first=first, call=", ".join(call))
     return _GUARD.format(
         definition=", ".join([definition(positional, named, required, others, spread), *keywords]),
         unusual=unusual(required, others, spread),
@@ -411,6 +421,7 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], mad
         key=", ".join(key),
         values="".join([f"{'all_' * (name == spread)}{name}, " for name in own]),
         call=", ".join(call),
+        again=again,
     )
 
 

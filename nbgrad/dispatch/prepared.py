@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.core import arguments
 from nbgrad.core.op import Op
 from nbgrad.core.signatures import kinds
-from nbgrad.core.tensor import Tensor, as_inference, empty, new, wrap
+from nbgrad.core.tensor import Tensor, as_inference, empty, new, requires, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.look import ANY, SCOPE, Look, looking
+from nbgrad.dispatch.replay import learn
 from nbgrad.history.record import recorder
 from nbgrad.memory import backend
 from nbgrad.memory.dtypes import dtype
@@ -53,6 +55,23 @@ class Prepared:
         self.recorders: dict[int, Any] = {}
         self.kept: Any = None
         self.results: tuple[bool, ...] | None = ()  # none of one result, None if not even that has one
+        if look is None and sp[0].backend.holds and not sp[0].backend.prompt:
+            self.run = self._once(run)
+
+    def _once(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """On a device: the second call says what several launches come to."""
+
+        def first(*tensors: Tensor | None) -> Any:
+            self.run = second
+            return run(*tensors)
+
+        def second(*tensors: Tensor | None) -> Any:
+            self.run = run  # whatever comes
+            result = run(*tensors)
+            self.run = learn(run, tensors, 2, again=True) or run
+            return result
+
+        return first
 
     def recorder(self, asked: int, result: Any) -> Any:
         """What records a first call of its kind."""
@@ -216,19 +235,21 @@ def {name}({definition}):
         return anew(locals())
     try:
         {spread}
-        plan = find(({key}))
+        plan = find({whole_key})
     except (AttributeError, TypeError):
         plan = None
     {view}
     try:
-        if plan is None{named}:
+        if plan is None:
             if {missing}:
                 return anew(locals())
             {values} = judge({values})
             plan = function({call})
             if type(plan) is not Prepared:
+                if not {first}._spec.backend.prompt:
+                    composed({whole_key}, ({values}))
                 return plan
-            keep(({key}), plan, {more})
+            keep({whole_key}, plan)
         result = plan.run({tensors})
     except Answered as answered:
         return answered.result
@@ -247,7 +268,7 @@ _PLAIN = {int, bool, float, str, type(None), type(arguments.unset), type, dtype}
 def settled(function: Callable[..., Any]) -> Any:
     """`function(input, settings, *, more)` checks its arguments and returns `call_of(op, input, ...)`, the op that the call comes to; or,
     where it comes to more than one (`out=`, another dtype), the result. The answer may depend on the Specs of tensors and on the
-    settings alone; for a call that names no `more` it is not asked for again. `*settings` are taken one by one or as a sequence."""
+    settings alone. `*settings` are taken one by one or as a sequence."""
     return _settled(function, ())
 
 
@@ -271,12 +292,16 @@ def settled_by(*others: str) -> Callable[[Callable[..., Any]], Any]:
     return partial(_settled, others=others)
 
 
-def _from_plan(base: str, more: Sequence[str]) -> list[Any]:
-    usual = "".join([f" and not ({text})" for text in more])
+def _from_plan(base: str) -> list[Any]:
     return [
-        f"if plan is not None and plan.look is not None{usual}:",
+        "if plan is not None and plan.look is not None:",
         ["shown, byte, rule, kept, more = plan.look", *looking(base, "kept", ANY)],
     ]
+
+
+def _kind_of(name: str) -> str:
+    """As 1 is neither True nor 1.0."""
+    return f"(tuple, *map(type, {name})) if {name}.__class__ is tuple else type({name})"
 
 
 def _all_kinds(values: tuple[Any, ...]) -> Any:
@@ -284,18 +309,37 @@ def _all_kinds(values: tuple[Any, ...]) -> Any:
     return tuple([kinds(v) for v in values])
 
 
+class _Composed:
+    """What stands for several ops of a device: it gives what they do, and where a record is left has them done."""
+
+    __slots__ = ("look", "run")
+    recorders = SimpleNamespace(get=lambda asked: lambda *_: None)  # of a view that wants no gradient
+
+    def __init__(self, call: Callable[..., Any], run: Callable[..., Any], one: bool) -> None:
+        def either(*tensors: Tensor | None) -> Any:
+            if state.grad and any([t is not None and t._rg and requires(t) for t in tensors]):
+                raise arguments.Answered(call(*tensors))
+            result = run(*tensors)
+            return (result,) if one else result
+
+        self.run, self.look = either, None
+
+
 def _settled(
     function: Callable[..., Any], others: tuple[str, ...], views: bool = False, one: bool = False
 ) -> Any:
-    plans: Table[Any, Prepared] = Table("dispatch.prepared.settled", PLANS, DEFAULT_DTYPE)
+    plans: Table[Any, Any] = Table("dispatch.prepared.settled", PLANS, DEFAULT_DTYPE)
 
-    def keep(key: tuple[Any, ...], plan: Prepared, more: bool) -> None:
+    def lasting(key: tuple[Any, ...]) -> bool:
         """Of what other tuples hold the types are not known."""
         settings = list(key[1:])
         if spread:  # of which the types follow
             settings = [n for part in settings for n in (part if type(part) is tuple else (part,))]
         of_tuples = [n for n in settings if type(n) is tuple and n and n[0] is tuple]
-        if not more and all([type(n) in plain or known_types(n, of_tuples) for n in settings]):
+        return all([type(n) in plain or known_types(n, of_tuples) for n in settings])
+
+    def keep(key: tuple[Any, ...], plan: Any) -> None:
+        if lasting(key):
             plans.keep(key, plan)
 
     def known_types(n: Any, of_tuples: list[Any]) -> bool:
@@ -318,14 +362,19 @@ def _settled(
     key += [p.name for p in settings] + [
         f"*map(type, {p.name})"
         if "Sequence" in str(p.annotation)
-        else f"(tuple, *map(type, {p.name})) if {p.name}.__class__ is tuple else type({p.name})"
+        else _kind_of(p.name)
         if "Any" in str(p.annotation)
         else f"type({p.name})"
         for p in settings
-    ]  # 1 is neither True nor 1.0
+    ]
     for p in spread:  # none is not the same as an empty sequence
         key += [f"given or all_{p.name}", "*map(type, given)"]
-    more = [f"{p.name} is not _{p.name}" for p in named]
+    more = " or ".join([f"{p.name} is not _{p.name}" for p in named])
+    short_key = ", ".join([f"{first.name}._spec", *key]) + ","
+    whole_key = f"({short_key})"
+    if named:
+        also = [f"{p.name}, {_kind_of(p.name)}" for p in named]
+        whole_key = f"({short_key} {', '.join(also)}) if {more} else {whole_key}"
     wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
     operands = [] if views else further
     for p in operands:
@@ -344,10 +393,9 @@ def _settled(
         _SETTLED,
         name=function.__name__,
         spread=[line for p in spread for line in (f"given = all_{p.name}", *_SPREAD)],
-        key=", ".join([f"{first.name}._spec", *key]) + ",",
-        named="".join(f" or {text}" for text in more),
-        more=" or ".join(more) or "False",
-        view=_from_plan(first.name, more) if views else [],
+        first=first.name,
+        whole_key=whole_key,
+        view=_from_plan(first.name) if views else [],
         call=", ".join(
             [
                 first.name,
@@ -361,8 +409,33 @@ def _settled(
         first_result="[0]" * (one or bool(operands)),
         values="".join([f"{'all_' * (p in spread)}{p.name}, " for p in every]),
     )
+    met: Table[Any, bool] = Table("dispatch.prepared.met", PLANS, DEFAULT_DTYPE)
+
+    def composed(key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Of a call on a device that comes to more than one op: the second of its kind says what is launched."""
+        second = met.get(key) if lasting(key) else False
+        if second is None:
+            met[key] = True
+        if not second:
+            return
+        met[key] = False  # from now on
+        at = [k for k, p in enumerate(every) if p is first or p in operands]
+        settings = [None if k in at else v for k, v in enumerate(values)]
+
+        def call(*tensors: Tensor | None) -> Any:
+            now = list(settings)
+            for k, t in zip(at, tensors):
+                now[k] = t
+            by_place = [x for p, v in zip(every, now) if p not in named for x in (v if p in spread else (v,))]
+            return function(*by_place, **{p.name: v for p, v in zip(every, now) if p in named})
+
+        run = learn(call, [values[k] for k in at], 1, again=True)
+        if run is not None:
+            plans.keep(key, _Composed(call, run, one or bool(operands)))
+
     scope: dict[str, Any] = SCOPE if views else {}
     scope = scope | dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
+    scope["composed"] = composed
     scope |= dict(sequences=(tuple, list, Size), _unset=arguments.unset, Answered=arguments.Answered)
     scope |= {f"_{p.name}": arguments.unset if p.default is p.empty else p.default for p in every}
     scope["__name__"] = function.__module__

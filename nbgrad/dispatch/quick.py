@@ -18,6 +18,7 @@ from nbgrad.core.arguments import before_guard
 from nbgrad.core.casting import casting
 from nbgrad.core.overrides import armed
 from nbgrad.core.tensor import Tensor, requires
+from nbgrad.dispatch.replay import learn
 from nbgrad.memory import backend
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Spec
@@ -27,7 +28,7 @@ Quick = Callable[..., Any]  # of the call's tensors; None where by their values 
 _PLAIN = frozenset((int, bool, float, str, type(None), dtype, tuple))
 
 
-def _long(*_: Tensor) -> None:
+def _long(*_: Any, **more: Any) -> None:
     """What stands for a kind of call of which nothing quick is known."""
 
 
@@ -37,8 +38,19 @@ def quickly(
     """A function with a short way in front. `plan` is given what the function would be, with Specs for tensors, all of which the CPU holds
     (or with `devices` any that has values), and gives what runs such a call, if anything quick does. If the function `records`, a call of a
     tensor that wants a gradient is left to it."""
+    return partial(before_guard, shortened(partial(_planned, plan), records, devices))
 
-    def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
+
+def shortened(
+    planned: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], tuple[Quick, int]],
+    records: bool,
+    devices: bool,
+    lists: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same where `planned` says what runs such a call of the function, and of how many arguments in front, or (-1) of those that
+    are tensors. With `lists` those are tuples to it."""
+
+    def before(slow: Callable[..., Any]) -> Callable[..., Any]:
         known: Table[Any, Any] = Table("dispatch.quick.known", PLANS, DEFAULT_DTYPE)
         find = known.get
 
@@ -49,8 +61,10 @@ def quickly(
                 if tuple in key:
                     key += (*[(*map(type, x),) for x in given if x.__class__ is tuple],)
                 found = find(key)
-            except TypeError:  # of a list
-                return slow(*args, **more)
+            except TypeError:
+                if not (lists and list in map(type, given)):
+                    return slow(*args, **more)
+                return short(*map(_fixed, args), **{name: _fixed(x) for name, x in more.items()})
             if state.active or compiling.thread is not None or armed.below is not None or casting.on:
                 return slow(*args, **more)
             if found:
@@ -64,14 +78,18 @@ def quickly(
                 return slow(*args, **more) if result is None else result
             result = slow(*args, **more)
             if found is not None:
-                known.keep(key, _planned(plan, slow, args, more))
+                known.keep(key, planned(slow, args, more))
             elif _plain(given, devices):
                 known.keep(key, ())
             return result
 
         return short
 
-    return partial(before_guard, shortened)
+    return before
+
+
+def _fixed(x: Any) -> Any:
+    return tuple(x) if type(x) is list else x
 
 
 def _plain(given: tuple[Any, ...], devices: bool) -> bool:
@@ -97,7 +115,6 @@ def _planned(
     args: tuple[Any, ...],
     more: dict[str, Any],
 ) -> tuple[Quick, int]:
-    """What runs such a call, and of how many arguments in front, or (-1) of those that are tensors."""
     of = signature(function)
     try:
         bound = of.bind(
@@ -115,4 +132,31 @@ def _planned(
     if not all([_takes_tensors(str(of.parameters[name].annotation)) for name in placed]):
         return _long, 0  # a number's dress
     count = sum(tensors)
-    return plan(*bound.args, **bound.kwargs) or _long, count if all(tensors[:count]) else -1
+    run = plan(*bound.args, **bound.kwargs)
+    if run is not None:
+        run = learn(run, [x for x in given if isinstance(x, Tensor)], 2, again=True) or run
+    return run or _long, count if all(tensors[:count]) else -1
+
+
+def _learnt(
+    function: Callable[..., Any], _: Any, args: tuple[Any, ...], more: dict[str, Any]
+) -> tuple[Quick, int]:
+    if more.get("out") is not None:
+        return _long, 0
+
+    def call(*tensors: Tensor) -> Any:
+        left = iter(tensors)
+        own = [next(left) if isinstance(x, Tensor) else x for x in args]
+        return function(*own, **{n: next(left) if isinstance(x, Tensor) else x for n, x in more.items()})
+
+    tensors = [x for x in (*args, *more.values()) if isinstance(x, Tensor)]
+    try:
+        return learn(call, tensors, 1, again=False) or _long, -1
+    except Exception:  # which the call itself will raise
+        return _long, -1
+
+
+def replayed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose calls on a device are done again launch by launch, where no record is left. Its guard asks for that."""
+    function.again = shortened(partial(_learnt, function), True, True, lists=True)(_long)  # type: ignore[attr-defined]
+    return function

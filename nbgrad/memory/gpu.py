@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from nbgrad.base.switches import noting
 from nbgrad.base.tables import Table
 from nbgrad.kernels import faults
 from nbgrad.kernels.cuda import probe
@@ -182,6 +183,8 @@ class CUDA:
 
     def clear(self, buffer: Any, nbytes: int) -> None:
         if nbytes:
+            if noting.steps is not None:
+                noting.steps.append(("fill", buffer, nbytes))
             self.driver.fill(buffer.address, 0, nbytes, streams.current)
 
     def foreign(self, address: int, nbytes: int, owner: Any) -> Buffer:
@@ -251,6 +254,8 @@ class CUDA:
 
     def multiply(self, g: Gemm, x: Any, y: Any, o: Any) -> None:
         """By the driver's library, which has memory of the stream's to work in."""
+        if noting.steps is not None:
+            noting.steps.append(("multiply", g, x, y, o))
         room = self.empty(WORKSPACE)
         self.driver.multiply(g, x.address, y.address, o.address, room.address, streams.current)
 
@@ -258,6 +263,7 @@ class CUDA:
         self, routine: str, code: str, numbers: Mapping[str, int], places: Sequence[Mapping[str, int]]
     ) -> None:
         """By the driver's library, of one matrix after another, with the same memory to work in."""
+        noting.refuse()
         size = self.driver.room_for(routine, code, {**numbers, **places[0]})
         room = self.empty(size * int(code[1]))
         for place in places:
@@ -266,6 +272,8 @@ class CUDA:
 
     def copy(self, to: Any, source: Any, nbytes: int) -> None:
         if nbytes:
+            if noting.steps is not None:
+                noting.steps.append(("copy", to, source, nbytes))
             self.driver.copy(to.address, source.address, nbytes, streams.current)
 
     def from_host(self, array: Any) -> Buffer:
@@ -276,10 +284,13 @@ class CUDA:
     def write(self, buffer: Any, array: np.ndarray[Any, Any]) -> None:
         """The host's bytes to the begin of a buffer."""
         if array.nbytes:
+            if noting.steps is not None:
+                noting.steps.append(("upload", buffer, array.tobytes()))
             self.driver.upload(buffer.address, array, streams.current)
 
     def bytes_of(self, buffer: Any, nbytes: int) -> np.ndarray[Any, Any]:
         """The first bytes of a buffer, copied to the host."""
+        noting.refuse()
         found = np.empty(nbytes, _bytes)
         if waits.mode:
             waits.tell()

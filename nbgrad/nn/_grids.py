@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.base.warn import warn
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.windows import grids
 from nbgrad.ops.windows.geometry import check_dtype
@@ -145,6 +145,7 @@ def grid_sample(
     return grid_sampler(input, grid, *settings)
 
 
+@replayed
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """`affine_grid` without its checks.
 
@@ -164,6 +165,7 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     return grid
 
 
+@replayed
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """For `grid_sample`: where the maps `theta` (examples, 2, 3) take the elements of an image of this `size` (examples, channels, rows,
     columns); volumes have maps of 3 rows and 4 columns. -1 and 1 are the middles of the outermost elements, or their edges.

@@ -7,6 +7,7 @@ from typing import Any
 
 from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.quick import replayed
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked
@@ -276,6 +277,7 @@ def lstm_cell(
     return h, c
 
 
+@replayed
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -293,6 +295,7 @@ def gru_cell(
     return _cell("gru", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
+@replayed
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -309,6 +312,7 @@ def rnn_tanh_cell(
     return _cell("rnn_tanh", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
+@replayed
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,

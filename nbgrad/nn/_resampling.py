@@ -7,6 +7,7 @@ from typing import Any
 from nbgrad.base.warn import warn
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.quick import replayed
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.padding import pad
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
@@ -205,6 +206,7 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
+@replayed
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:

@@ -35,7 +35,9 @@ def outcomes(*args: str, emulate: str = "1") -> dict[str, str]:
 
 
 def test_programs() -> None:
-    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long", "mixed", "windows", "blas")]
+    files = [
+        f"tests/cuda/test_{name}.py" for name in ("programs", "long", "mixed", "windows", "blas", "replay")
+    ]
     run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", *files)
 
 

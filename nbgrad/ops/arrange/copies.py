@@ -11,6 +11,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
+from nbgrad.dispatch.quick import replayed
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Marked
 from nbgrad.ops.views.copy import clone, contiguous, dense_copy
@@ -162,6 +163,7 @@ def _sliced(input: Tensor, dim: int, start: int | None, end: int | None, step: i
     return _slice(input, dim=d, start=first, length=length, step=step)
 
 
+@replayed
 def slice_copy(
     input: Tensor,
     dim: int = 0,
@@ -179,6 +181,7 @@ def slice_copy(
     return _copied("slice_copy", _sliced, input, dim, start, end, step, out=out)
 
 
+@replayed
 def split_copy(input: Tensor, split_size: int, dim: int = 0, *, out: Any = None) -> Any:
     """What `split` shows, as copies.
 
@@ -188,6 +191,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0, *, out: Any = None)
     return _all_copied("split_copy_Tensor_out()", split, input, split_size, dim, out=out)
 
 
+@replayed
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0, *, out: Any = None) -> Any:
     """What `split_with_sizes` shows, as copies.
 
@@ -226,6 +230,7 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = 
     return _copied("transpose_copy", transpose, input, dim0, dim1, out=out)
 
 
+@replayed
 def unbind_copy(input: Tensor, dim: int = 0, *, out: Any = None) -> Any:
     """What `unbind` shows, as copies.
 
@@ -255,6 +260,7 @@ def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Ten
     return _copied("unsqueeze_copy", unsqueeze, input, dim, out=out)
 
 
+@replayed
 def view_copy(input: Tensor, size: Any, *, out: Tensor | None = None) -> Tensor:
     """What `Tensor.view` shows, as a copy, in another shape or read as another dtype. Through the latter no gradient goes.
 

@@ -13,6 +13,7 @@ from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
@@ -137,6 +138,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Any:
 
 
 @method
+@replayed
 def diagflat(input: Tensor, offset: int = 0) -> Any:
     """A matrix of zeros with all elements of `input` on a diagonal, `offset` above the main one.
 
@@ -303,6 +305,7 @@ def _same_sizes(src: Tensor, want: Ints) -> None:
 
 
 @method
+@replayed
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -334,6 +337,7 @@ def slice_scatter(
 
 
 @method
+@replayed
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` written where `index` shows along `dim`. `input` gets a gradient beside that part, `src` in it.
 
@@ -356,6 +360,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @method
+@replayed
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` with `src` written on a diagonal of `dim1` and `dim2`. `input` gets a gradient beside it, `src` on it.
 

@@ -13,6 +13,7 @@ from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import call_of, viewed
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.backend import check_size
@@ -40,6 +41,7 @@ def _narrow_copy(input: Tensor, *, dim: int, start: int, length: int) -> Tensor:
 
 
 @method
+@replayed
 def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
     """What `narrow` gives, as a copy.
 
@@ -322,6 +324,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([reshape(t, (-1,)) for t in _grid(listed)], 1)
 
 
+@replayed
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of `r` elements of a vector in their order, as rows; with replacement an element may come several times.
 
@@ -377,6 +380,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     return _powers(x if x.ndim else unsqueeze(x, 0), n)
 
 
+@replayed
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers `N - 1` to 0 of each element of a vector, as rows; with `increasing` 0 to `N - 1`. `N` is its length unless given.
 
@@ -395,6 +399,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 @method
+@replayed
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """The sum over what spreading from `size` to the tensor's shape had repeated, which is what `expand` does to its gradient. Its
     own gradient is expanded.

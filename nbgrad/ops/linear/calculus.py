@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec
@@ -68,6 +68,7 @@ def _sampled(name: str, y: Tensor, dim: int) -> int:
     return d
 
 
+@replayed
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The area under `y` along `dim` by the trapezoidal rule: the mean of two neighbours times the distance between them, summed. Points
     are `dx` apart, 1 unless given, or stand at `x`.
@@ -94,6 +95,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 trapz = trapezoid
 
 
+@replayed
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The running area under `y` along `dim`, as `trapezoid` computes it: n points make `n - 1` areas.
 
@@ -261,6 +263,7 @@ def _check_weights(name: str, w: Tensor, n: int) -> None:
 
 
 @method
+@replayed
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -301,6 +304,7 @@ def cov(
 
 
 @method
+@replayed
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of the rows, whose columns are observations: covariances over both standard deviations, from -1 to 1.
 

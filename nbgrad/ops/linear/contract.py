@@ -19,6 +19,7 @@ from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.prepared import call_of, prepared_several, settled_by
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels.cpu import cross as _crossing
@@ -489,6 +490,7 @@ def _kron(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 @method
+@replayed
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Kronecker's product: each element of `input` times all of `other`, as blocks in its place. The sizes multiply.
 

@@ -15,7 +15,7 @@ import numpy as np
 from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
-from nbgrad.dispatch.quick import quickly
+from nbgrad.dispatch.quick import quickly, replayed
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
@@ -239,6 +239,7 @@ def _reflect(input: Tensor, tau: Tensor) -> Tensor:
     return result if each else clone(result)
 
 
+@replayed
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of reflections `I - tau * outer(v, v)`, whose vectors stand in the columns of `input`, below the
     diagonal: above it they are 0, on it 1. So LAPACK keeps the `Q` of a `qr`.
@@ -314,6 +315,7 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 @method
+@replayed
 def ormqr(
     input: Tensor,
     input2: Tensor,

@@ -9,7 +9,7 @@ import numpy as np
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import differentiable, into
-from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
@@ -44,6 +44,7 @@ def _dist(input: Tensor, other: Tensor, *, p: float) -> Tensor:
 
 
 @method
+@replayed
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The norm of order `p` of all differences of two tensors that broadcast: one number.
 
@@ -65,6 +66,7 @@ def _length(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
     return _norm(input, ord=ord, dims=dims, keepdim=keepdim)
 
 
+@replayed
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -84,6 +86,7 @@ def _at_least(x: Tensor, bound: float) -> Tensor:
     return e.add(x, e.sub(e.clamp_min(values, bound), values))
 
 
+@replayed
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`: their product over both lengths, neither of which counts as less than `eps`. The
     tensors broadcast.
@@ -103,6 +106,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return _sum(e.mul(*units), dim)
 
 
+@replayed
+@replayed
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
@@ -165,6 +170,7 @@ def _no_half(kernel: str, x: Tensor) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{x.dtype.scalar_name}'")
 
 
+@replayed
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
     """The distances of order `p` between each row of `x1` and each of `x2`: (..., n, m) and (..., k, m) make (..., n, k). Where
     `compute_mode` allows it, those of many rows for `p=2` are taken from a matrix product. The gradient of a distance 0 is 0.
@@ -290,6 +296,7 @@ def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
 
 
 @method
+@replayed
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
     """Each slice along `dim` whose norm of order `p` is above `maxnorm`, shortened to it; the others as they are.
 

@@ -10,6 +10,7 @@ from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import settled
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.ops import pointwise as e
@@ -34,6 +35,7 @@ def _extreme(lengths: Tensor, dim: int, keepdim: bool, ord: float) -> Tensor:
     return amin(lengths, dim, keepdim)
 
 
+@replayed
 def matrix_norm(
     A: Tensor,
     ord: Any = "fro",

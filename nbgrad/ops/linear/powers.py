@@ -8,6 +8,7 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory.dtypes import float64
@@ -66,6 +67,7 @@ def _power(A: Tensor, n: int) -> Tensor:
 
 
 @method
+@replayed
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """The product of `n` times a square matrix, as `linalg.matrix_power`.
 

@@ -13,6 +13,7 @@ from nbgrad.core.tensor import Tensor, hooks, requires
 from nbgrad.core.writes import check_write
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import apart, differentiable, into
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op, written_by
 from nbgrad.memory import dtypes, layout
@@ -327,6 +328,7 @@ def _addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any, alpha: Any) -
 
 
 @method
+@replayed
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -378,6 +380,7 @@ def _addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any, alpha: 
 
 
 @method
+@replayed
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:

@@ -13,7 +13,8 @@ from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into, undifferentiable
-from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.prepared import Run, prepared
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.return_types import named, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import moves
@@ -77,6 +78,7 @@ def _quick_isin(
 
 
 @quickly(_quick_isin, records=False)
+@replayed
 def isin(
     elements: Any,
     test_elements: Any,
@@ -249,6 +251,7 @@ def _quick_parts(input: Spec, bins: Any, min: Any, max: Any, *, out: Any) -> Qui
 
 @method
 @quickly(_quick_parts)
+@replayed
 def histc(
     input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
 ) -> Tensor:
@@ -431,6 +434,15 @@ def histogramdd(
 # ---------------------------------------------------------------- flat indices
 
 
+@prepared()
+def _unravelled(indices: Spec, *, sizes: tuple[int, ...]) -> Run:
+    steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1].copy()
+    by, within = (
+        moved(of_array(n), dtypes.int64, indices.device) for n in (steps, np.array(sizes, np.int64))
+    )
+    return lambda t: unsqueeze(t, -1) // by % within
+
+
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The places by dimension, a tensor for each, that flat `indices` have in a tensor of this `shape`.
 
@@ -450,12 +462,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
             raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1].copy()
-    by, within = (
-        moved(of_array(n), dtypes.int64, indices.device) for n in (steps, np.array(sizes, np.int64))
-    )
-    places = unsqueeze(indices, -1) // by % within
-    return unbind(places, -1)
+    return unbind(_unravelled(indices, sizes=sizes), -1)
 
 
 __all__ = ["bincount", "histc", "histogram", "histogramdd", "isin", "unravel_index"]

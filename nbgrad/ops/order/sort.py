@@ -16,7 +16,7 @@ from nbgrad.core.arguments import unset
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
-from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method, method_alone, stanza
 from nbgrad.expr import prims as p
@@ -583,6 +583,7 @@ def quantile(
 
 
 @method
+@replayed
 def nanquantile(
     input: Tensor,
     q: Any,

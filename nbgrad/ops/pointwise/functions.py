@@ -11,6 +11,7 @@ from typing import Any
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.stanza import in_place_functions, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr import special as s
@@ -547,6 +548,7 @@ def _double(value: Any) -> Any:
 
 
 @method
+@replayed
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """`input` to the power of `exponent`, both taken to float64 first, which the result is. One of the two may be a number. The gradients
     are those of `pow`.

@@ -9,6 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.elementwise import inplace as write
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.stanza import in_place_functions, method, no_tensor, refuse, stanza
 from nbgrad.expr import loops as q
 from nbgrad.expr import special as s
@@ -133,6 +134,7 @@ def _check_dimensions(input: Tensor, p: int, out: Tensor | None) -> None:
 
 
 @method
+@replayed
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the gamma function of `p` dimensions: `log(pi) * p * (p - 1) / 4` plus the sum of `lgamma(input - k / 2)` over `k`
     from 0 to `p - 1`. The gradient is `g` times the sum of `digamma(input - k / 2)`.

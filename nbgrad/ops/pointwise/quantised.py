@@ -9,6 +9,7 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.quick import replayed
 from nbgrad.memory import dtypes, layout
 
 
@@ -58,6 +59,7 @@ def _check_floats(input: Tensor, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.scalar_name}'")
 
 
+@replayed
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> Tensor:

@@ -11,6 +11,7 @@ from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.return_types import maker, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.expr import prims as p
@@ -326,6 +327,7 @@ def nansum(
 
 
 @method
+@replayed
 def nanmean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -497,6 +499,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 
 @method
+@replayed
 def diff(
     input: Tensor,
     n: int = 1,

@@ -12,6 +12,7 @@ from nbgrad.core.tensor import Tensor, requires, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Prepared, call_of, settled, settled_first
+from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints, channels_last, suggested_format
@@ -485,6 +486,7 @@ def _lp_pool(input: Tensor, dims: int, norm_type: float, kernel: Any, stride: An
 _avg_pools = (avg_pool1d, avg_pool2d, avg_pool3d)
 
 
+@replayed
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -496,6 +498,7 @@ def lp_pool1d(
     return _lp_pool(input, 1, norm_type, kernel_size, stride, ceil_mode)
 
 
+@replayed
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -507,6 +510,7 @@ def lp_pool2d(
     return _lp_pool(input, 2, norm_type, kernel_size, stride, ceil_mode)
 
 
+@replayed
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
