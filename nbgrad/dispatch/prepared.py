@@ -423,7 +423,7 @@ def _settled(
         settings = [None if k in at else v for k, v in enumerate(values)]
 
         def call(*tensors: Tensor | None) -> Any:
-            now = list(settings)
+            now: list[Any] = list(settings)
             for k, t in zip(at, tensors):
                 now[k] = t
             by_place = [x for p, v in zip(every, now) if p not in named for x in (v if p in spread else (v,))]
