@@ -638,6 +638,11 @@ PARTED: dict[str, Any] = {
     "every second": lambda at, T: at.repeat_interleave(2)[::2],
     "list": lambda at, T: at.tolist(),
     "list of bools": lambda at, T: [True, False, True, False],
+    "range": lambda at, T: range(2),
+    "range and vector": lambda at, T: (range(3), at),
+    "backwards": lambda at, T: (range(2, -1, -1), at.tolist()),
+    "no range": lambda at, T: (slice(None), range(0)),
+    "list of more than an int64": lambda at, T: [2**70],
 }
 
 

@@ -138,7 +138,10 @@ def _unwrapped(x: Any) -> Any:
 def _from_sequence(array: _Array) -> Tensor:
     """PyTorch makes an index of any numbers by truncating them."""
     if array.dtype.kind != "b":
-        array = array.astype(np.int64)
+        try:
+            array = array.astype(np.int64)
+        except OverflowError:
+            raise ValueError("Overflow when unpacking long long") from None
     return _of_array(array)
 
 
@@ -450,8 +453,24 @@ def _key_of(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
 _AS_INT = dtypes.int64, dtypes.int32  # of one element
 
 
+def _with_tensors(index: Any) -> Any:
+    """Lists of ints and ranges as the tensors that they stand for, which are the quicker way."""
+    kind = type(index)
+    if kind is tuple and not _LISTS.isdisjoint(map(type, index)):
+        return tuple([_with_tensors(x) if type(x) in _LISTS else x for x in index])
+    if kind is range and index and -(2**63) <= min(index[0], index[-1]) <= max(index[0], index[-1]) < 2**63:
+        return _of_array(np.arange(index.start, index.stop, index.step, np.int64))
+    if kind is list and {*map(type, index)} == {int} and max(map(abs, index)) < 2**63:
+        return _of_array(np.array(index, np.int64))
+    return index
+
+
+_LISTS = {list, range}
+
+
 def _anew(self: Tensor, index: Any) -> Tensor:
     """What has no plan, or none yet."""
+    index = _with_tensors(index)
     kind = type(index)
     at = index._spec if kind is Tensor else None
     if at is not None and at.read is not None and not at.ndim and at.dtype in _AS_INT and self._spec.ndim:
@@ -460,10 +479,6 @@ def _anew(self: Tensor, index: Any) -> Tensor:
         return found
     if kind is tuple and (found := _parted(self, index)) is not None:
         return found
-    if kind is list and {*map(type, index)} == {int} and max(map(abs, index)) < 2**63:
-        found = named.read(self, _of_array(np.array(index, np.int64)))
-        if found is not None:
-            return found
     if kind is int or kind is slice or kind is tuple:
         if _planned(self, index):
             return _getitem(self, index)
@@ -708,6 +723,7 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
             raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")
         raise TypeError(f"can't assign a {_type_name(value)} to a {self._spec.dtype.type_name}")
     rest: list[Tensor | None] = []
+    index = _with_tensors(index)
     kind = type(index)
     tensors = kind is Tensor or kind is tuple
     if tensors and named.write(self, index, value):

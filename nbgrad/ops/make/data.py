@@ -298,7 +298,10 @@ def _from_storage(data: UntypedStorage | TypedStorage, dtype: Any) -> Tensor:
 
 
 def _of_plain(data: Any, dtype: Any) -> Tensor | None:
-    """One of Python's floats or ints, a list of such, or of such lists of one length: most of what users write out. None for all else."""
+    """One of Python's floats or ints, a list of such, or of such lists of one length, a range: most of what users write out. None for
+    all else."""
+    if type(data) is range:
+        data = list(data)
     if type(data) is not list:
         flat, shape = [data], _NO_DIMS
     else:
