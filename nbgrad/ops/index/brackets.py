@@ -459,7 +459,7 @@ def _with_tensors(index: Any) -> Any:
     if kind is tuple and not _LISTS.isdisjoint(map(type, index)):
         return tuple([_with_tensors(x) if type(x) in _LISTS else x for x in index])
     if kind is range and index and -(2**63) <= min(index[0], index[-1]) <= max(index[0], index[-1]) < 2**63:
-        return _of_array(np.arange(index.start, index.stop, index.step, np.int64))
+        return _of_array(np.arange(index.start, index.stop, index.step, dtype=np.int64))
     if kind is list and {*map(type, index)} == {int} and max(map(abs, index)) < 2**63:
         return _of_array(np.array(index, np.int64))
     return index
