@@ -122,17 +122,17 @@ class Adjoint(Sweep):
         undone = set(_assigned(body))  # in the reverse sweep names get back what they were in earlier turns
         made = {n for n, _, _ in self.once.carried} if self.once is not None else set()
         made |= {s.name for s in self.later}
-        of_sums = [s.value for s in self.later]
-        of_sums += [r for r in p.results if isinstance(r, Expr) and names(r) & made]
-        for name in sorted({n for e in of_sums for n in names(e)} & undone - made):
+        read = [_read(r) for r in p.results]
+        of_sums = [names(s.value) for s in self.later] + [of for of in read if of & made]
+        for name in sorted(set().union(*of_sums) & undone - made):
             kept = p.fresh(name)
             forward.append(f"{kept} = {name}")
             body.append(f"{name} = {kept}")
         for s in self.later:
             super().statement(s, body)
-        for r in p.results if self.values else ():
+        for r, of in zip(p.results, read) if self.values else ():
             text = result(w, r)
-            if isinstance(r, Expr) and names(r) & undone and not names(r) & made:
+            if of & undone and not of & made:
                 value = p.fresh("value")
                 forward.append(f"{value} = {text}")
                 text = value
@@ -687,6 +687,11 @@ class Adjoint(Sweep):
         self.in_branch = 0
         out += self.forwards(s.body)
         self.recording, self.frame, self.only, self.private, self.in_branch = state
+
+
+def _read(r: Expr | View) -> set[str]:
+    """The names that a result is read by."""
+    return {n for e in (r.exprs() if isinstance(r, View) else [r]) for n in names(e)}
 
 
 def _assigned(lines: Lines) -> Iterator[str]:

@@ -224,3 +224,32 @@ def test_writes_that_another_name_would_show_are_refused() -> None:
     for f in (gone_round, loop_of_what_is_written, changed_places):
         with pytest.raises(Refused, match="what is written here may be"):
             differentiable(f)(x, 2)
+
+
+def test_a_view_in_a_result_is_the_one_of_the_end() -> None:
+    """In the reverse sweep its index has what it was in earlier turns."""
+
+    def in_turn(x, n):
+        both = np.zeros((2, len(x)))
+        both[0] = x
+        now = 0
+        for _ in range(n):
+            both[1 - now] = both[now] ** 2
+            now = 1 - now
+        return both[now]
+
+    def positive(x, n):
+        out = np.empty(len(x))
+        k = 0
+        for v in x:
+            if v > 0.0:
+                out[k] = v**n
+                k += 1
+        return out[:k]
+
+    x = np.array([0.5, -1.0, 2.0])
+    for f, by_x in ((in_turn, 8 * x**7), (positive, np.array([0.75, 0.0, 12.0]))):
+        for policy in POLICIES:
+            value, (gradient,) = differentiable(f, policy=policy).vjp(x, 3, seeds=1.0)
+            np.testing.assert_allclose(value, f(x, 3))
+            np.testing.assert_allclose(gradient, by_x)
