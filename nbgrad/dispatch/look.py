@@ -153,6 +153,15 @@ several: Callable[[Tensor, Looks], tuple[Tensor, ...] | None] = function(
 )
 
 
+_ONE: Lines = [
+    "def one(base, plan):",
+    ["shown, byte, rule, kept, more = plan", *looking("base", "kept", ANY), "return None"],
+]
+one: Callable[[Tensor, Look], Tensor | None] = function(
+    "one", text_of(_ONE), SCOPE | {"__name__": __name__}, "one view", "its plan"
+)
+
+
 def rule_of(op: Op, sp: Spec) -> Any:
     return op_rule(op, (True,), (True,), False) if sp.dtype.is_floating_point else None
 

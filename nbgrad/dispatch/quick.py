@@ -33,12 +33,12 @@ def _long(*_: Any, **more: Any) -> None:
 
 
 def quickly(
-    plan: Callable[..., Quick | None], records: bool = True, devices: bool = False
+    plan: Callable[..., Quick | None], records: bool = True, devices: bool = False, lists: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A function with a short way in front. `plan` is given what the function would be, with Specs for tensors, all of which the CPU holds
     (or with `devices` any that has values), and gives what runs such a call, if anything quick does. If the function `records`, a call of a
-    tensor that wants a gradient is left to it."""
-    return partial(before_guard, shortened(partial(_planned, plan), records, devices))
+    tensor that wants a gradient is left to it. Lists of integers are tuples to it, if it takes `lists`."""
+    return partial(before_guard, shortened(partial(_planned, plan), records, devices, lists))
 
 
 def shortened(
@@ -48,7 +48,7 @@ def shortened(
     lists: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The same where `planned` says what runs such a call of the function, and of how many arguments in front, or (-1) of those that
-    are tensors. With `lists` those are tuples to it."""
+    are tensors."""
 
     def before(slow: Callable[..., Any]) -> Callable[..., Any]:
         known: Table[Any, Any] = Table("dispatch.quick.known", PLANS, DEFAULT_DTYPE)
@@ -62,9 +62,10 @@ def shortened(
                     key += (*[(*map(type, x),) for x in given if x.__class__ is tuple],)
                 found = find(key)
             except TypeError:
-                if not (lists and list in map(type, given)):
+                fixed = [*map(_fixed, given)] if lists else [[]]
+                if list in map(type, fixed):
                     return slow(*args, **more)
-                return short(*map(_fixed, args), **{name: _fixed(x) for name, x in more.items()})
+                return short(*fixed[: len(args)], **dict(zip(more, fixed[len(args) :])))
             if state.active or compiling.thread is not None or armed.below is not None or casting.on:
                 return slow(*args, **more)
             if found:
@@ -89,7 +90,7 @@ def shortened(
 
 
 def _fixed(x: Any) -> Any:
-    return tuple(x) if type(x) is list else x
+    return tuple(x) if type(x) is list and {*map(type, x)} == {int} else x
 
 
 def _plain(given: tuple[Any, ...], devices: bool) -> bool:

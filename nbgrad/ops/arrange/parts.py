@@ -12,8 +12,9 @@ import numpy as np
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.look import look_of, one
 from nbgrad.dispatch.prepared import call_of, viewed
-from nbgrad.dispatch.quick import replayed
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.backend import check_size
@@ -24,7 +25,7 @@ from nbgrad.ops.views.copy import clone, contiguous, full, to_dtype
 from nbgrad.ops.views.join import cat, stack
 from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import _expand, reshape, unsqueeze
-from nbgrad.ops.views.slices import _slice
+from nbgrad.ops.views.slices import _slice, _slice_geometry
 from nbgrad.ops.views.views import _sizes, view
 
 # ---------------------------------------------------------------- one part
@@ -64,11 +65,14 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor
 # ---------------------------------------------------------------- splitting
 
 
-def _cut(input: Tensor, dim: int, cuts: Sequence[int]) -> tuple[Tensor, ...]:
-    """Slices between the cuts, read as Python's slices are."""
-    n = input.shape[dim]
+def _ranges(dim: int, n: int, cuts: Sequence[int]) -> list[dict[str, int]]:
+    """Of slices between the cuts, which are read as Python's slices are."""
     ranges = [slice(a, b).indices(n)[:2] for a, b in itertools.pairwise([0, *cuts, n])]
-    return tuple(_slice(input, dim=dim, start=a, length=max(0, b - a), step=1) for a, b in ranges)
+    return [{"dim": dim, "start": a, "length": max(0, b - a), "step": 1} for a, b in ranges]
+
+
+def _cut(input: Tensor, dim: int, cuts: Sequence[int]) -> tuple[Tensor, ...]:
+    return tuple([_slice(input, **part) for part in _ranges(dim, input.shape[dim], cuts)])
 
 
 def _even_cuts(n: int, sections: int) -> list[int]:
@@ -76,7 +80,23 @@ def _even_cuts(n: int, sections: int) -> list[int]:
     return [k * size + min(k, more) for k in range(1, sections)]
 
 
+def _quick_split(input: Spec, given: Any, dim: Any = 0) -> Quick | None:
+    if type(given) not in (int, tuple) or type(dim) is not int:
+        return None
+    d = layout.wrap_dim(dim, input.ndim)
+    n = input.shape[d]
+    parts = _ranges(d, n, given if type(given) is tuple else _even_cuts(n, given))
+    looks = [look_of(_slice.op, input, part, *_slice_geometry(input, **part)) for part in parts]
+
+    def run(t: Tensor) -> tuple[Tensor, ...] | None:
+        found = tuple([one(t, look) for look in looks if look is not None])
+        return None if any([part is None for part in found]) else found
+
+    return None if None in looks else run
+
+
 @method
+@quickly(_quick_split, records=False, devices=True, lists=True)
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts along `dim`, as a tuple: as many as a number says, as equal as they can be, or cut before each of a sequence of
     indices.
@@ -124,6 +144,9 @@ def _split_along(name: str, least: int, dim: int, input: Tensor, given: Any) -> 
 
 
 @method
+@quickly(
+    lambda x, given: _quick_split(x, given, 0 if x.ndim == 1 else 1), records=False, devices=True, lists=True
+)
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Views of parts side by side: `tensor_split` along the second dimension, of a vector along the first.
 
@@ -136,6 +159,7 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @method
+@quickly(_quick_split, records=False, devices=True, lists=True)
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Views of parts one below the other: `tensor_split` along the first dimension.
 
@@ -146,6 +170,7 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @method
+@quickly(lambda x, given: _quick_split(x, given, 2), records=False, devices=True, lists=True)
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Views of parts in depth: `tensor_split` along the third dimension.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import into, no_overlap
-from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels import faults
 from nbgrad.memory import dtypes, layout
@@ -161,6 +161,7 @@ in_place(masked_scatter)
 
 
 @method
+@replayed
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with the elements of `source` written at `index`, counted as if `input` lay in one row; with `accumulate`
     added.

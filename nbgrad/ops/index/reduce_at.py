@@ -14,7 +14,7 @@ from nbgrad.base.warn import warn_once
 from nbgrad.core.op import PUBLIC
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
-from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels import faults
 from nbgrad.memory import dtypes
@@ -199,6 +199,7 @@ def _planned(
 
 @method
 @quickly(_planned)
+@replayed
 def scatter_reduce(
     input: Tensor,
     dim: int,
@@ -246,6 +247,7 @@ _index_reduce = _reduction(
 
 
 @method
+@replayed
 def index_reduce(
     input: Tensor,
     dim: int,
