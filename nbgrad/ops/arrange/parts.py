@@ -86,10 +86,11 @@ def _quick_split(input: Spec, given: Any, dim: Any = 0) -> Quick | None:
     d = layout.wrap_dim(dim, input.ndim)
     n = input.shape[d]
     parts = _ranges(d, n, given if type(given) is tuple else _even_cuts(n, given))
-    looks = [look_of(_slice.op, input, part, *_slice_geometry(input, **part)) for part in parts]
+    op = _slice.op  # type: ignore[attr-defined]
+    looks = [look_of(op, input, part, *_slice_geometry(input, **part)) for part in parts]
 
     def run(t: Tensor) -> tuple[Tensor, ...] | None:
-        found = tuple([one(t, look) for look in looks if look is not None])
+        found: Any = tuple([one(t, look) for look in looks if look is not None])
         return None if any([part is None for part in found]) else found
 
     return None if None in looks else run
