@@ -484,6 +484,8 @@ def _anew(self: Tensor, index: Any) -> Tensor:
             return _getitem(self, index)
     elif isinstance(index, np.integer):
         return _getitem(self, int(index))
+    elif index is None or index is Ellipsis:
+        return _getitem(self, (index,))
     out, rest = _basic(self, index)
     if rest:
         result = _index(out, place=_place(out, rest, _kept(out)))
