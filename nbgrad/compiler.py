@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
@@ -20,6 +21,28 @@ _STANCES = (
     "eager_on_recompile",
     "fail_on_recompile",
 )
+# PyTorch's, by which programs choose how it compiles.
+_BACKENDS = (
+    "aot_eager",
+    "aot_eager_decomp_partition",
+    "aot_ts",
+    "cudagraphs",
+    "eager",
+    "eager_debug",
+    "eager_noexcept",
+)
+_BACKENDS += ("inductor", "openxla", "pre_dispatch_eager", "ts", "tvm")
+_AS_USUAL = {
+    "backend": (None, "inductor", "eager"),
+    "mode": (None, "default"),
+    "options": (None, {}),
+    "dynamic": (None, False),
+}
+_ignored: set[str] = set()  # what was told
+
+
+class InvalidBackend(RuntimeError):
+    """No compiler has this name."""
 
 
 def compile(
@@ -42,31 +65,47 @@ def compile(
     A function may hold a whole training step, `backward()` and `optimizer.step()` included. Its first calls run as they are; two that
     launched the same make a program, which is tried before it is believed. What a program cannot hold (a value that is read, an effect
     on Python's state) is done by Python, and what stands before and behind it is compiled; with `fullgraph=True` it is an error.
-    `explain()` of what is returned tells where. `dynamic`, `mode`, `options` and `name` are hints for other compilers, and ignored.
+    `explain()` of what is returned tells where. There is one way to compile: `dynamic`, `mode`, `options` and a `backend` other than
+    "eager" choose none, which a warning says once.
 
     >>> import nbgrad
     >>> square = nbgrad.compile(lambda x: x * x)
     >>> [square(torch.tensor(3.0)).item() for _ in range(4)]
     [9.0, 9.0, 9.0, 9.0]
     """
+    asked = dict(
+        backend=backend, mode=mode, options=options, dynamic=dynamic, disable=disable, fullgraph=fullgraph
+    )
+    if model is None:
+        return lambda function: compile(function, **asked, recompile_limit=recompile_limit)
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    if mode is not None and mode not in _MODES:
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
-    if model is None:
-        return lambda function: compile(
-            function, fullgraph=fullgraph, backend=backend, disable=disable, recompile_limit=recompile_limit
+    if isinstance(backend, str) and backend not in _BACKENDS:
+        raise InvalidBackend(
+            f"Invalid backend: '{backend}', see `torch._dynamo.list_backends()` for available backends."
         )
+    if mode is not None and mode not in _MODES and backend in (None, "inductor"):
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     eager = backend == "eager"
     if disable or isinstance(model, type) or (eager and not hasattr(model, "named_modules")):
         return model
+    _tell_what_is_ignored(asked)
     from nbgrad.compiled import compiled
 
     return compiled(model, fullgraph, recompile_limit, eager)
+
+
+def _tell_what_is_ignored(asked: dict[str, Any]) -> None:
+    """Once for each name."""
+    names = [n for n, usual in _AS_USUAL.items() if n not in _ignored and asked[n] not in usual]
+    if names:
+        _ignored.update(names)
+        told = ", ".join([f"`{n}={asked[n]!r}`" for n in names])
+        warnings.warn(f"nbgrad.compile has one way to compile, and ignores {told}", stacklevel=3)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, **kwargs: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbgrad._dynamo import exc as exc
 from nbgrad.compiler import allow_in_graph as allow_in_graph
 from nbgrad.compiler import assume_constant_result as assume_constant_result
 from nbgrad.compiler import compile as _compile

@@ -249,8 +249,8 @@ class After:
         grads = run.grads
         looked: list[tuple[Tensor, Any]] = []  # whose gradient nobody takes a name of
         for k, (t, _) in enumerate(run.tensors):
-            if not t._rg or not run.record.grads:
-                continue
+            if not run.record.grads:
+                break
             at = text(k)
             if k in grads:
                 names[f"s{k}"] = grads[k]._spec

@@ -149,8 +149,10 @@ class Compiled:
             or recording.on
             or sys.getprofile() is not None
             or stance == "eager_on_recompile"
-            or not self._learning.acquire(False)
         ):
+            return function(*args, **kwargs)
+        if not self._learning.acquire(False):
+            threads.let_learn()
             return function(*args, **kwargs)
         try:
             kind = self._kind(args, kwargs)

@@ -247,6 +247,8 @@ def roles(address: int) -> tuple[bool, ...]:
 @cached(None)
 def layout_of(address: int) -> int | None:
     """Which of a kernel's parameters behind the range is a table of its plan's: how its operands lie."""
+    if _PRODUCT.match(kernel_at(address).name):
+        return len(roles(address)) - 1
     names = re.findall(
         r"\w+", kernel_at(address).source.partition(f"def {kernel_at(address).name}(")[2].partition(")")[0]
     )

@@ -148,7 +148,7 @@ class _Lowering:
         elif found.kind == INSIDE:
             if self.was[at_b] != at_a:
                 raise Unknown("two calls did not launch the same on the same memory")
-        elif found.kind not in SLOTS and at_a != at_b:
+        elif found.kind not in (*SLOTS, FLAG) and at_a != at_b:  # each thread has a flag of its own
             raise Unknown(f"`{found.about}` lay elsewhere in the call before")
         return Place(found, address(b) - found.address)
 
@@ -201,9 +201,11 @@ class _Lowering:
                 made.append(self.step(a, b, batch_a, batch_b, seen, group))
                 continue
             layout = layout_of(b.address)
-            for k, (kind, x, y) in enumerate(zip(b.kinds, a.args, b.args)):
+            for kind, x, y in zip(b.kinds, a.args, b.args):
                 if kind == "b":
-                    args.append(self.place(x, y) if k != layout else self.layout(x, y))
+                    # Tiles that need no room are given the table in its place.
+                    told = layout is not None and y is b.args[layout]
+                    args.append(self.layout(x, y) if told else self.place(x, y))
                 elif type(y) is Number and self.numbers is not None:
                     args.append(self.numbers.asked(x, y, kind))
                 elif _bits(x, kind) != _bits(y, kind):

@@ -9,14 +9,17 @@ import __future__
 
 import ast
 import inspect
+import linecache
 import re
+import symtable
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.compiled.cut import INNER, PARTS, Uncut, cut
 from nbgrad.compiled.explain import say
 from nbgrad.nn.modules import module as modules
@@ -138,9 +141,8 @@ def _functions(
     )
     outer.type_params = []  # type: ignore[attr-defined]
     # Python compiles a call of a module's function otherwise where the module is imported in the same file.
-    globals_ = function.__globals__
-    imported = [n for n in function.__code__.co_names if isinstance(globals_.get(n), ModuleType)]
-    imports: list[ast.stmt] = [ast.Import([ast.alias(n)]) for n in imported]
+    imported = _imported(function.__code__.co_filename) & {*function.__code__.co_names}
+    imports: list[ast.stmt] = [ast.Import([ast.alias(n)]) for n in sorted(imported)]
     text = ast.fix_missing_locations(ast.Module([*imports, outer], []))
     code = compile(text, function.__code__.co_filename, "exec", function.__code__.co_flags & _FUTURES, True)
     whole = next(c for c in code.co_consts if isinstance(c, CodeType))
@@ -155,6 +157,16 @@ def _functions(
         one.__qualname__, one.__module__ = function.__qualname__, function.__module__
         made.append(one)
     return made
+
+
+@cached(64)
+def _imported(filename: str) -> frozenset[str]:
+    """The names that a file, or a notebook's cell, imports itself; another that is a module may be assigned, or come with a `*`."""
+    try:
+        table = symtable.symtable("".join(linecache.getlines(filename)), filename, "exec")
+    except (SyntaxError, ValueError):
+        return frozenset()
+    return frozenset(s.get_name() for s in table.get_symbols() if s.is_imported())
 
 
 def _cell(value: Any) -> Any:

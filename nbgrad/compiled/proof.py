@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from functools import partial
 from types import CellType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from nbgrad.compiled.lower import Run, Step
 
 _bytes = np.dtype(np.uint8)
-_LONG = 1e5  # seconds after which another thread asks for its turn
+_LONG = 1.0  # seconds after which another thread asks for its turn, and after which who learns gets back Python that one took
+_PAUSE = 1e-3  # seconds that a call is late which finds another thread learning
 
 
 def tensors_alive() -> list[Tensor]:
@@ -124,6 +126,11 @@ class Threads:
             self._interval = sys.getswitchinterval()
         self._learners.add(id(learner))
         sys.setswitchinterval(_LONG)
+
+    def let_learn(self) -> None:
+        """Leave Python to who learns, whom this thread would keep from it for as long as nothing makes it wait."""
+        if self._learners:
+            time.sleep(_PAUSE)
 
     def go_on(self, learner: object) -> None:
         """Of several who learn the last one gives Python back."""

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import nbgrad as T
+from nbgrad.compiled import proof
 from tests.compiled.programs import difference
 
 F = T.nn.functional
@@ -328,6 +329,31 @@ def test_threads_call_one_function(size: int) -> None:
     for t in threads:
         t.join()
     assert not wrong and programs(f) == 1
+
+
+def test_two_threads_record_one_program() -> None:
+    """What a kernel found wrong each thread has a place of its own for."""
+    y = T.tensor([0, 1])
+    f = T.compile(lambda x: T.nn.functional.cross_entropy(x, y), fullgraph=True)
+    for k in range(4):
+        thread = threading.Thread(target=f, args=(T.randn(2, 3),))
+        thread.start()
+        thread.join()
+        assert programs(f) == (k >= 2), k
+
+
+def test_a_call_beside_one_who_learns_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python would not be taken from it again, and whoever learns would wait for as long as it runs."""
+    f, slept = T.compile(lambda x: x + 1), list[float]()
+    monkeypatch.setattr(proof.time, "sleep", slept.append)
+    with f._learning:
+        assert f(T.ones(1)).item() == 2 and not slept
+        proof.threads.halt(f)
+        try:
+            assert f(T.ones(1)).item() == 2 and slept == [proof._PAUSE]
+        finally:
+            proof.threads.go_on(f)
+    assert sys.getswitchinterval() < proof._LONG
 
 
 @pytest.mark.parametrize("size", [8, 300])

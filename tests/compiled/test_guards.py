@@ -149,3 +149,26 @@ def test_what_lies_elsewhere_leaves_python_to_ask(monkeypatch: pytest.MonkeyPatc
     made, _ = _step()
     assert "same(" not in made._entries[0].call.text
     assert made().item() == made._function().item()
+
+
+def test_the_gradient_of_a_frozen_parameter() -> None:
+    """It was forgotten by the first call after the freeze alone: later calls had none to forget, and their program left the next one."""
+    twins = []
+    for compile in (T.compile, lambda f: f):
+        x, w = (T.ones(3).requires_grad_() for _ in range(2))
+        optimizer = T.optim.SGD([x, w], lr=0.1)
+
+        def step(x: Any = x, w: Any = w, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            (x * w).sum().backward()
+            optimizer.step()
+
+        twins.append((x, w, compile(step)))
+    for k in range(16):
+        told = []
+        for x, w, step in twins:
+            w.requires_grad_(k % 8 < 4)
+            step()
+            told.append([x.tolist(), w.tolist(), w.grad is None])
+        assert told[0] == told[1], k
+    assert twins[0][2].explain().graph_count >= 2

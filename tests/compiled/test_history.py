@@ -239,6 +239,25 @@ def test_transforms_of_compiled_and_compiled_transforms() -> None:
         assert T.equal(rows[0], rows[1])
 
 
+def test_a_plan_that_is_made_for_each_call() -> None:
+    """The backward of a `jvp` plans its products anew, by tables that Python writes: spoiled ones had no end."""
+    model = T.nn.Sequential(T.nn.Linear(6, 12), T.nn.Tanh(), T.nn.Linear(12, 3))
+
+    def push(x: Any) -> Any:
+        return T.func.jvp(model, (x,), (x.cos(),))
+
+    compiled = T.compile(push, fullgraph=True)
+    for _ in range(CALLS):
+        x, told = T.randn(8, 6), []
+        for f in (push, compiled):
+            model.zero_grad()
+            y, tangent = f(x)
+            (y * tangent).sum().backward()
+            told.append(bits(y, tangent, *[p.grad for p in model.parameters()]))
+        assert told[0] == told[1]
+    assert programs(compiled) == 1
+
+
 def test_threads_go_back_at_once() -> None:
     model = T.compile(T.nn.Linear(3, 2), fullgraph=True)
     for _ in range(CALLS):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import nbgrad as T
+from nbgrad import compiler
 
 
 def programs(f: Any) -> int:
@@ -190,6 +191,28 @@ def test_draws_into_what_is_there() -> None:
             told.append([*map(T.Tensor.tolist, call(noise)), noise.tolist(), T.rand(1).item()])
         assert told[0] == told[1]
     assert programs(compiled) == 1
+
+
+def test_a_backend_that_is_none_is_refused_in_pytorchs_words() -> None:
+    words = r"^Invalid backend: 'foo', see `torch._dynamo.list_backends\(\)` for available backends.$"
+    for model in (lambda x: x, T.nn.Linear(1, 1)):
+        with pytest.raises(T._dynamo.exc.InvalidBackend, match=words):
+            T.compile(model, backend="foo", mode="bar", disable=True)
+        with pytest.raises(T._dynamo.exc.InvalidBackend, match=words):
+            T.compile(backend="foo")(model)
+    with pytest.raises(RuntimeError, match=r"^Unrecognized mode=bar"):
+        T.compile(mode="bar")(len)
+
+
+def test_what_chooses_no_compiler_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_ignored", set())
+    with pytest.warns(UserWarning, match=r"ignores `mode='max-autotune'`, `dynamic=True`$") as told:
+        for _ in range(2):
+            T.compile(len, mode="max-autotune", dynamic=True)
+    assert len(told) == 1 and told[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"ignores `backend='cudagraphs'`$"):
+        T.compile(backend="cudagraphs", mode="max-autotune")(len)
+    T.compile(len, backend="inductor", mode="default", dynamic=False)
 
 
 @pytest.mark.parametrize("backend", [None, "eager"])

@@ -38,6 +38,19 @@ def test_random_functions_with_breaks(seed: int) -> None:
     assert not breaks.difference(seed)[0]
 
 
+def test_a_module_by_a_name_that_no_import_gave_it() -> None:
+    """`F = torch.nn.functional`, as here: Python compiles `F.relu(x)` otherwise than after an `import ... as F`."""
+
+    def step(x: Any) -> float:
+        return F.relu(x).sum().item()  # type: ignore[no-any-return]
+
+    compiled = T.compile(step)
+    for _ in range(8):
+        x = T.randn(4)
+        assert compiled(x) == step(x)
+    assert programs(compiled) == 1
+
+
 def test_a_number_that_is_read_at_the_end() -> None:
     w = leaf(4)
 

@@ -1,0 +1,5 @@
+"""Errors of PyTorch's compiler, by its path to them."""
+
+from nbgrad.compiler import InvalidBackend as InvalidBackend
+
+__all__ = ["InvalidBackend"]
