@@ -22,17 +22,11 @@ _STANCES = (
     "fail_on_recompile",
 )
 # PyTorch's, by which programs choose how it compiles.
-_BACKENDS = (
-    "aot_eager",
-    "aot_eager_decomp_partition",
-    "aot_ts",
-    "cudagraphs",
-    "eager",
-    "eager_debug",
-    "eager_noexcept",
-)
-_BACKENDS += ("inductor", "openxla", "pre_dispatch_eager", "ts", "tvm")
-_AS_USUAL = {
+_BACKENDS = {
+    *("aot_eager", "aot_eager_decomp_partition", "aot_ts", "cudagraphs", "eager", "eager_debug"),
+    *("eager_noexcept", "inductor", "openxla", "pre_dispatch_eager", "ts", "tvm"),
+}
+_AS_USUAL: dict[str, tuple[Any, ...]] = {
     "backend": (None, "inductor", "eager"),
     "mode": (None, "default"),
     "options": (None, {}),
