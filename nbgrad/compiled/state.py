@@ -343,11 +343,11 @@ class State:
                     self.lines.append((f"{used!r} not in {table}", f"{of}.{used}"))
 
     def _functions(self, module: ModuleType) -> None:
-        """Those of nbgrad's own that are called by name, in whose place a user may put others."""
+        """Those of nbgrad's own that are called by name, in whose place a user may put others; and switches, `backends.cudnn.benchmark`."""
         table = self.name(vars(module))
         for used in sorted(self.used & vars(module).keys()):
             value = vars(module)[used]
-            if isinstance(value, (FunctionType, BuiltinFunctionType)):
+            if isinstance(value, (FunctionType, BuiltinFunctionType, bool, int, float, str)):
                 line = f"{table}.get({used!r}, absent) is {self.name(value)}"
                 self.lines.append((line, f"{module.__name__}.{used}"))
             elif isinstance(value, ModuleType):

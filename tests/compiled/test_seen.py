@@ -537,3 +537,19 @@ def test_other_memory_before_a_backward_is_an_error() -> None:
         y.backward()
     f(T.ones(3)).backward()
     assert w.grad.tolist() == [6.0] * 3
+
+
+def test_a_switch_of_a_module_of_nbgrads() -> None:
+    @T.compile
+    def f(x: Any) -> Any:
+        T.backends.cudnn.benchmark = True
+        return x * 2 + 1
+
+    before = T.backends.cudnn.benchmark
+    try:
+        for _ in range(10):
+            T.backends.cudnn.benchmark = False
+            assert f(T.ones(2)).tolist() == [3.0, 3.0] and T.backends.cudnn.benchmark
+    finally:
+        T.backends.cudnn.benchmark = before
+    assert f.explain().graph_count == 1
