@@ -86,6 +86,30 @@ def test_write_and_its_gradients(name: str, whole: bool, transposed: bool) -> No
     np.testing.assert_allclose(array(to_value), seed[index] if whole else seed[index].sum())
 
 
+def test_a_tensor_of_one_integer_among_indices_is_that_integer() -> None:
+    i, k, x = T.tensor(1), T.tensor(-1, dtype=T.int32), T.rand(2, 3, 4)
+    for index, plain in (
+        ((i, 2), (1, 2)),
+        ((i, slice(None), k), (1, slice(None), -1)),
+        ((None, i, ..., k), (None, 1, ..., -1)),
+    ):
+        assert T.equal(x[index], x[plain])
+        assert x[index]._base is x
+        a, b = x.clone(), x.clone()
+        a[index] += 5
+        b[plain] += 5
+        assert T.equal(a, b)
+    assert T.equal(x[i, T.tensor([0, 2])], x[1, [0, 2]])
+    w = T.zeros(2, 3, requires_grad=True)
+    y = w * 1
+    y[i, k] = 2 * w[0, i]
+    y[i] *= 3
+    y.sum().backward()
+    assert w.grad.tolist() == [[1.0, 7.0, 1.0], [3.0, 3.0, 0.0]]
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 1 with size 3"):
+        x[i, T.tensor(3)]
+
+
 def test_write_casts_a_number_and_refuses_a_tensor_of_another_dtype() -> None:
     x = T.zeros(3, dtype=T.int64)
     x[T.tensor([0, 2])] = 2.9

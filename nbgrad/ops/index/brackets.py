@@ -468,13 +468,31 @@ def _with_tensors(index: Any) -> Any:
 _LISTS = {list, range}
 
 
+def _with_numbers(index: Any) -> Any:
+    """An index with numbers in the place of tensors of one integer, if it has any and no other tensors; else None."""
+    kind = index.__class__
+    if kind is not tuple and kind is not Tensor:
+        return None
+    found = False
+    for x in index if kind is tuple else (index,):
+        if x.__class__ is Tensor:
+            at = x._spec
+            if at.ndim or at.read is None or at.dtype not in _AS_INT:
+                return None
+            found = True
+        elif isinstance(x, Tensor):
+            return None
+    if not found:
+        return None
+    return tuple([x.item() if x.__class__ is Tensor else x for x in index]) if kind is tuple else index.item()
+
+
 def _anew(self: Tensor, index: Any) -> Tensor:
     """What has no plan, or none yet."""
     index = _with_tensors(index)
     kind = type(index)
-    at = index._spec if kind is Tensor else None
-    if at is not None and at.read is not None and not at.ndim and at.dtype in _AS_INT and self._spec.ndim:
-        return _getitem(self, index.item())
+    if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
+        return _getitem(self, numbers)
     if (kind is Tensor or kind is tuple) and (found := named.read(self, index)) is not None:
         return found
     if kind is tuple and (found := _parted(self, index)) is not None:
@@ -720,6 +738,8 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
     """
     if _write(self, index, value):
         return
+    if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
+        return _setitem(self, numbers, value)
     if not isinstance(value, Tensor) and (number_type(value) is None or _own_scalar(value)):
         if isinstance(value, complex):
             raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")
