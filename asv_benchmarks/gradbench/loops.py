@@ -263,7 +263,7 @@ def lstm(main, extra, state, sequence):
 @numba
 def kmeans(points, centres):
     cost = 0.0
-    for i in range(len(points)):
+    for i in prange(len(points)):
         best = math.inf
         for c in range(len(centres)):
             s = 0.0
@@ -309,13 +309,14 @@ def det(a):
                 pivot = i
         if pivot != k:
             product = -product
-            for j in range(n):
+            for j in range(k, n):
                 t = m[k, j]
                 m[k, j] = m[pivot, j]
                 m[pivot, j] = t
         product *= m[k, k]
+        inverse = 1.0 / m[k, k]
         for i in range(k + 1, n):
-            f = m[i, k] / m[k, k]
+            f = m[i, k] * inverse
             for j in range(k + 1, n):
                 m[i, j] -= f * m[k, j]
     return product
