@@ -83,6 +83,10 @@ def is_array(x: Any) -> bool:
     return isinstance(x, View | Elementwise)
 
 
+def holds_array(x: Any) -> bool:
+    return any(map(holds_array, x.items)) if isinstance(x, Items) else is_array(x)
+
+
 class Builder:
     def __init__(self, program: Program) -> None:
         self.program = program

@@ -1,7 +1,8 @@
 """`return`, `break` and `continue` as values: a name is set, and what would be left out stands in the other branch.
 
 Promises the lowering that blocks end at their ends. A loop gets a `flag`, a name that is true once it is left: it is looked at when a turn
-is over, as nothing of the turn comes after it was set. `RESULT` is what is returned.
+is over, as nothing of the turn comes after it was set. `RESULT` is what is returned. What a loop returns may be computed where it is left,
+or, `late`, when the loop is over: an array of a turn is gone then.
 """
 
 from __future__ import annotations
@@ -13,17 +14,26 @@ RESULT, RETURNED = "_result", "_returned"
 _LONG = 6  # statements that are rather guarded by a name than written twice
 
 
-def structured(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+class Late(Exception):
+    """A loop returns an array."""
+
+
+def structured(body: Sequence[ast.stmt], late: bool = False) -> list[ast.stmt]:
     """A function's statements without exits. Of each loop, `flag` is the name that says that it is left, or None."""
     statements = [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     in_loops = (s for loop in statements for s in ast.walk(loop) if isinstance(s, ast.For | ast.While))
     if any(_has(loop, ast.Return) for loop in in_loops):
-        statements.insert(0, _set(RETURNED, ast.Constant(False), statements[0]))
-    return _Exits().block(statements, None)
+        statements.insert(0, _set(RETURNED, ast.Constant(0 if late else False), statements[0]))
+    return _Exits(late).block(statements, None)
 
 
 def flag_of(loop: ast.stmt) -> str | None:
     return getattr(loop, "flag", None)
+
+
+def in_loop(s: ast.stmt) -> bool:
+    """Is what is returned set here within a loop?"""
+    return getattr(s, "in_loop", False)
 
 
 def is_own(name: str) -> bool:
@@ -32,8 +42,10 @@ def is_own(name: str) -> bool:
 
 
 class _Exits:
-    def __init__(self) -> None:
+    def __init__(self, late: bool) -> None:
         self.count = 0
+        self.late = late
+        self.returned: list[ast.Return] = []  # by the outermost loop that we are in; RETURNED says which
 
     def name(self, hint: str) -> str:
         self.count += 1
@@ -52,8 +64,15 @@ class _Exits:
                 done.append(self.loop(s))
                 if _has(s, ast.Return):
                     left: list[ast.stmt] = [_set(f, ast.Constant(True), s) for f in (flag, skip) if f]
+                    if flag is None:
+                        left = self.results(left)
                     left = left or [ast.Pass()]
                     after = self.block(rest, flag, skip)
+                    if self.late and not (after or flag or skip):
+                        none = ast.parse("raise ValueError('a loop ends that was to return an array')").body[
+                            0
+                        ]
+                        after = [_at(none, s)]
                     test = ast.Name(RETURNED, ast.Load())
                     return [*done, _at(ast.If(test, left, after), s)] if after or flag or skip else done
             elif isinstance(s, ast.If) and _exits(s):
@@ -67,13 +86,27 @@ class _Exits:
 
     def exit(self, s: ast.stmt, flag: str | None, skip: str | None) -> list[ast.stmt]:
         done: list[ast.stmt] = []
-        if isinstance(s, ast.Return):
+        if isinstance(s, ast.Return) and flag and self.late:
+            self.returned.append(s)
+            done.append(_set(RETURNED, ast.Constant(len(self.returned)), s))
+        elif isinstance(s, ast.Return):
             done.append(_set(RESULT, s.value or ast.Constant(None), s))
+            done[0].in_loop = flag is not None  # type: ignore[attr-defined]
             if flag:
                 done.append(_set(RETURNED, ast.Constant(True), s))
         if flag and not isinstance(s, ast.Continue):
             done.append(_set(flag, ast.Constant(True), s))
         return done + ([_set(skip, ast.Constant(True), s)] if skip else [])
+
+    def results(self, passed: list[ast.stmt]) -> list[ast.stmt]:
+        """Which of its results the loop before gives, where they are computed late."""
+        found: list[ast.stmt] = []
+        for k, s in enumerate(self.returned):
+            result = _set(RESULT, s.value or ast.Constant(None), s)
+            which = ast.Compare(ast.Name(RETURNED, ast.Load()), [ast.Eq()], [ast.Constant(k + 1)])
+            found = [_at(ast.If(which, [result], found), s)] if found else [result]
+        self.returned = []
+        return found + passed
 
     def split(
         self, s: ast.If, rest: Sequence[ast.stmt], flag: str | None, skip: str | None

@@ -120,24 +120,35 @@ Kind = Scalar | ArrayOf | TupleOf | Known | PartialOf
 def lower(fn: Callable[..., Any], kinds: Sequence[Kind], called: Callable[[Any], Any], seen: Seen) -> Program:
     """`called` gives the plain function behind what is called: a compiled one, a differentiable one. `seen` is what names of the module
     were when they were first read, and is added to once all went well."""
+    try:
+        return _lowered(fn, kinds, called, seen, late=False)
+    except exits.Late:
+        return _lowered(fn, kinds, called, seen, late=True)
+
+
+def _lowered(
+    fn: Callable[..., Any], kinds: Sequence[Kind], called: Callable[[Any], Any], seen: Seen, late: bool
+) -> Program:
     taken = {*_WORDS, *keyword.kwlist}
     name = fn.__name__ if fn.__name__.isidentifier() else "function"
     program = Program(name, [], [], [], True, {}, {}, {}, taken)
     lowering = _Lowering(program, called)
-    lowering.seen = dict(seen)
+    lowering.seen, lowering.late = dict(seen), late
     found = lowering.lowered(fn, kinds)
     seen |= lowering.seen
     return found
 
 
 class _Lowering(Statements):
+    late = False  # is what loops return computed when they are over?
+
     def lowered(self, fn: Callable[..., Any], kinds: Sequence[Kind]) -> Program:
         p = self.program
         tree = self.parse(fn)
         params = self.parameters(tree)
         env: Env = {name: self.parameter(name, kind) for name, kind in zip(params, kinds)}
         self.stack.append((fn, *map(_known, env.values())))
-        self.statements(exits.structured(sugar.plainly(tree)), env)
+        self.statements(exits.structured(sugar.plainly(tree), self.late), env)
         result = env.get(exits.RESULT, Object(None))
         p.single = not isinstance(result, Items)
         self.node = None
@@ -272,7 +283,7 @@ class _Lowering(Statements):
         self.frames.append((self.frame, self.here))
         self.frame, self.following = object(), []
         self.foreign = self.foreign | {base for x in env.values() for base in self.all_bases(x)}
-        self.statements(exits.structured(body), env)
+        self.statements(exits.structured(body, self.late), env)
         self.stack.pop()
         self.frame, self.here = self.frames.pop()
         self.scope, self.file, self.following, self.node, self.foreign, self.names = before

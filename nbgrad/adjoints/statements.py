@@ -10,7 +10,7 @@ from typing import Any
 
 from nbgrad.adjoints import calls, exits, ops
 from nbgrad.adjoints.arrangements import flat_index, product_of
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, holds_array, is_array
 from nbgrad.adjoints.expressions import BINARY
 from nbgrad.adjoints.ir import (
     ZERO,
@@ -104,6 +104,8 @@ class Statements(Loops):
     def on_Assign(self, s: ast.Assign, env: Env) -> None:
         target = s.targets[0]
         x = self.value(s.value, env, target.id if isinstance(target, ast.Name) else None)
+        if exits.in_loop(s) and holds_array(x):
+            raise exits.Late
         if len(s.targets) == 1 and self.replaced(target, x, env):
             return
         if isinstance(x, Items) and isinstance(target, ast.Tuple | ast.List):  # a, b = b, a: loads first

@@ -244,3 +244,38 @@ def differences_of_differences(x, m):
         + by_rows[1, 0] * np.diff(m)[2, 1]
         + np.diff(x, 0)[3] * np.sum(np.diff(x[:1]))
     )
+
+
+def _until_large(m, n):
+    for i in range(3):
+        if m[i, i] > 1.6 and n == 2:
+            return m[i]
+    if n == 3:
+        while True:
+            m = m @ m
+            if m[0, 0] > 20.0:
+                return m[1] * 0.1
+    for i in range(3):
+        for j in range(3):
+            if m[i, j] < 0.0:
+                return m[i] * m[j, i]
+    return m[2]
+
+
+def arrays_that_loops_return(m):
+    s = 0.0
+    for n in range(2, 5):
+        s = s * 0.5 + np.sum(_until_large(m, n) ** 2) * n
+    return s + np.sum(_until_large(m**2, 4) ** 3)
+
+
+def _place(x, a):
+    for i in range(len(x)):
+        if x[i] > a:
+            return i, x[i:], (x[i] ** 2, x)
+    return -1, x * 2.0, (a, x[1:])
+
+
+def arrays_beside_numbers_that_a_loop_returns(x, a):
+    (i, y, (s, z)), (j, v, (t, w)) = _place(x, a), _place(x, 10.0)
+    return y[1] * s * z[0] + v[0] * t * w[1] + i * x[0] + j * x[1]

@@ -114,6 +114,14 @@ def array_that_a_loop_binds_first(x, n):
     return y[0]
 
 
+def array_of_a_turn_that_returns_it(x):
+    for v in x:
+        y = x * v
+        if v > 1.0:
+            return y
+    return x
+
+
 def inner_function_that_sets(a):
     def twice(v):
         nonlocal a
