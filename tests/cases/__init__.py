@@ -1,0 +1,66 @@
+"""The one table of op cases. Every test of "all ops" reads it: forward and gradients against torch, gradient checks,
+raw against registered rules, in-place and `out=` forms. `making.py` says what a case is; a file for each family holds theirs.
+"""
+
+from tests.cases import layers, linear, order, places, reduce, views, windows  # which fill the table
+from tests.cases.making import (
+    BFLOAT16,
+    BINARY,
+    CASES,
+    DTYPES,
+    FLOATS,
+    INTS,
+    LAYOUTS,
+    NARROW,
+    SMALL,
+    SPECIALS,
+    TERNARY,
+    UNARY,
+    OpCase,
+    Sample,
+    Shape,
+    as_dtype,
+    by_name,
+    differentiable,
+    draw,
+    is_narrow,
+    method,
+    numbers,
+    samples,
+    special_sample,
+    tensor,
+    with_form,
+)
+from tests.cases.pointwise import WHOLE_FIRST
+
+assert all([layers, linear, order, places, reduce, views, windows])
+
+__all__ = [
+    "BFLOAT16",
+    "BINARY",
+    "CASES",
+    "DTYPES",
+    "FLOATS",
+    "INTS",
+    "LAYOUTS",
+    "NARROW",
+    "SMALL",
+    "SPECIALS",
+    "TERNARY",
+    "UNARY",
+    "WHOLE_FIRST",
+    "OpCase",
+    "Sample",
+    "Shape",
+    "as_dtype",
+    "by_name",
+    "differentiable",
+    "draw",
+    "is_narrow",
+    "method",
+    "numbers",
+    "samples",
+    "special_sample",
+    "tensor",
+    "with_form",
+]
