@@ -29,6 +29,17 @@ def batch_of(torch: Any, k: int, n: int = 8, inputs: int = 6, classes: int = 3) 
     return torch.randn(n, inputs, generator=g), torch.randint(0, classes, (n,), generator=g)
 
 
+def train(torch: Any, model: Any, optimizer: Any) -> Any:
+    def train_step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return train_step
+
+
 @program
 def schedule(torch: Any, compile: Any) -> Step:
     """A whole step, and a schedule that changes the rate."""

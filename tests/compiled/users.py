@@ -13,10 +13,10 @@ import warnings
 from typing import Any
 
 import nbgrad as T
-from tests.compiled import user_changes, user_models
+from tests.compiled import user_changes, user_models, user_python, user_training
 from tests.compiled.user_steps import PROGRAMS, STEPS
 
-assert user_models.program and user_changes.program  # which have filled the table
+assert all([user_models, user_training, user_python, user_changes])  # which have filled the table
 
 
 def plain(value: Any) -> Any:
