@@ -367,15 +367,14 @@ class Expressions(Indices):
                 ends.append(None if end is None else end.value)
             return Items(x.items[slice(*ends)])
         at = self.value(e.slice, env)
-        if (
-            isinstance(at, Expr)
-            and not isinstance(at, Const)
-            and x.items
-            and all(isinstance(i, Expr) for i in x.items)
-        ):
+        if isinstance(at, Expr) and not isinstance(at, Const) and _is_table(x):
             v = calls.call(self, "array", [x], {}, None)  # by a counter: it stands in an array
             assert isinstance(v, View)
-            return self.indexed(v, e, env)
+            found = self.indexed(v, e, env)
+            if not isinstance(found, View):
+                return found
+            width = len(x.items[0].items)  # a row is a tuple again, as what is written to it would be lost
+            return Items([self.let(None, self.element(found, [const(k)])) for k in range(width)])
         if not isinstance(at, Const):
             self.refuse("a tuple is indexed by something that is not a constant", "use an array", e)
         if not -len(x.items) <= at.value < len(x.items):
@@ -442,6 +441,13 @@ class Expressions(Indices):
         if isinstance(found, Object) and not (x is None or isinstance(x, str) or callable(x)):
             self.refuse(f"a partial that holds a {type(x).__name__}", "pass it as an argument")
         return found
+
+
+def _is_table(x: Items) -> bool:
+    """Numbers, or rows of numbers that are of one length."""
+    rows = [i.items if isinstance(i, Items) else [i] for i in x.items]
+    of_rows = {len(i.items) if isinstance(i, Items) else -1 for i in x.items}
+    return len(of_rows) == 1 and of_rows != {0} and all(isinstance(e, Expr) for row in rows for e in row)
 
 
 def held_by(f: Any) -> Any:

@@ -279,3 +279,17 @@ def _place(x, a):
 def arrays_beside_numbers_that_a_loop_returns(x, a):
     (i, y, (s, z)), (j, v, (t, w)) = _place(x, a), _place(x, 10.0)
     return y[1] * s * z[0] + v[0] * t * w[1] + i * x[0] + j * x[1]
+
+
+STAGES = ((0.0, 0.0), (0.5, 0.0))
+
+
+def table_of_tuples(x, a):
+    steps = ((a, 1), (x[0], 3))
+    s = 0.0
+    for i in range(2):
+        for j in range(i + 1):
+            s += STAGES[i][j] * x[j] + steps[i][0] * steps[i][1]
+        weight, k = steps[i]
+        s += weight * x[int(k)]
+    return s

@@ -204,6 +204,13 @@ def largest_of_rows(m, a):
     return a * np.argmax(m, axis=1)
 
 
+def row_of_a_list_that_is_written(x):
+    rows = [[x[0], x[1]], [x[2], x[3]]]
+    for i in range(2):
+        rows[i][0] = 1.0
+    return rows[0][0]
+
+
 def sum_over_axes(m):
     return m.sum(axis=(0, 0))
 
