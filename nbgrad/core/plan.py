@@ -414,7 +414,7 @@ def plan_for(
     plan: Plan | None = op.plans.get(key) or op.plans.get((key,))
     if plan is None:
         plan = make_plan(op, operands, out, runs)
-        # Where values are to be looked at, by a key that the short way does not ask for.
+        # Where values are to be looked at, by a key that the short way asks for with those alone that pass.
         op.plans.keep((key,) if plan.checked else key, plan)
     return plan
 

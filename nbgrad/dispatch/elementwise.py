@@ -123,6 +123,7 @@ def _written(
         keyword,
         names,
         others,
+        op.integers is not None,
     )
 
 
@@ -136,9 +137,11 @@ def _short_way(
     keyword: str,
     names: tuple[str, ...],
     others: tuple[str, ...],
+    checked: bool,
 ) -> str:
     """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
-    call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
+    call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit.
+    Where integers are `checked`, as divisors are, it takes those that are no multiple of any dtype's range."""
     listed = ", ".join(names)
     keys, values = [], []
     lines: list[Any] = []
@@ -179,6 +182,12 @@ def _short_way(
         names=listed,
         operands=lines,
         keys=", ".join(keys),
+        checked=[
+            f"if plan is None and {keys[-1]} is int and 0 < {names[-1]} < 256:",
+            [f"plan = find((({', '.join(keys)},),))"],
+        ]
+        if checked
+        else [],
         values=", ".join(values),
         fit="".join(
             [
@@ -207,6 +216,7 @@ def function({signature}):
     try:
         {operands}
         plan = find(({keys},))
+        {checked}
     except AttributeError:
         plan = None
     if plan is None or out is not None{fit}:

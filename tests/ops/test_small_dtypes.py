@@ -68,6 +68,19 @@ def test_integers_divide(name: str) -> None:
     assert x.tolist() == [info.min, info.max, 7]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64"])
+def test_a_divisor_is_looked_at_also_when_others_were_divided_by(dtype: str) -> None:
+    """Numbers that are no multiple of 256 go the short way, once there is a plan."""
+    x = T.tensor([0, 1, 100], dtype=getattr(T, dtype))
+    for _ in range(2):
+        assert (x % 7).tolist() == [0, 1, 2]
+        assert (x // 7).tolist() == [0, 0, 14]
+        for zero in (0, *([256] if dtype != "int64" else [])):
+            for f in (T.remainder, T.floor_divide, T.fmod):
+                with pytest.raises(RuntimeError, match=r"^ZeroDivisionError$"):
+                    f(x, zero)
+
+
 def test_sums_of_small_integers_are_int64() -> None:
     for name in INTS:
         x = T.full((300,), 100, dtype=getattr(T, name))
