@@ -191,6 +191,10 @@ class Op:
     ) -> None:
         self.forward, self.rules, self.node_name, self.unmoved = forward, rules, node_name, unmoved
         self.untrained = untrained
+        self.function: Callable[..., Any] | None = None  # of tensors and static arguments, once it is made
+        self.shapes = (
+            False  # a result is its input, which nobody else has, in another shape: no view to users
+        )
         self.tangent, self.batch, self.statistics, self.views = tangent, batch, statistics, views
         self.tangent_reads = parameters(tangent) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")

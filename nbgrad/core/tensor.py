@@ -966,6 +966,7 @@ class Hooks:
     adding: Callable[[Spec, Spec], Any]  # the plan of an addition in place
     clone: Callable[[Tensor], Tensor]
     contiguous: Callable[[Tensor], Tensor]
+    copier: Callable[..., Callable[[Tensor], Tensor]]  # what copies tensors that lie so
     copy_: Callable[[Tensor, Tensor], Tensor]
     copy_memory: Callable[[Tensor, Tensor], None]  # no history, no count
     as_strided: Callable[..., Tensor]

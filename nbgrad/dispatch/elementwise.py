@@ -627,7 +627,7 @@ def differentiable(
 
         if raw:
             function = raw_function
-        function.op = op  # type: ignore[attr-defined]
+        function.op, op.function = op, function  # type: ignore[attr-defined]
         function.__name__ = op.name
         function.__doc__ = forward.__doc__
         return function

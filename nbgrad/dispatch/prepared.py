@@ -132,6 +132,7 @@ def prepared(
             return got
 
         function.at, function.op = at, op  # type: ignore[attr-defined]
+        op.function = function
         function.__name__, function.__doc__ = op.name, prepare.__doc__
         return function
 
@@ -171,6 +172,7 @@ def prepared_several(
             return got
 
         function.at, function.op = at, op  # type: ignore[attr-defined]
+        op.function = function
         function.__name__, function.__doc__ = op.name, prepare.__doc__
         return function
 

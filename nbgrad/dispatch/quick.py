@@ -18,6 +18,7 @@ from nbgrad.core.arguments import before_guard
 from nbgrad.core.casting import casting
 from nbgrad.core.overrides import armed
 from nbgrad.core.tensor import Tensor, requires
+from nbgrad.dispatch.between import read_off
 from nbgrad.dispatch.replay import learn
 from nbgrad.memory import backend
 from nbgrad.memory.dtypes import dtype
@@ -25,7 +26,7 @@ from nbgrad.memory.storage import Spec
 from nbgrad.tape.modes import state
 
 Quick = Callable[..., Any]  # of the call's tensors; None where by their values the long way is due
-_PLAIN = frozenset((int, bool, float, str, type(None), dtype, tuple))
+_PLAIN = frozenset((int, bool, float, str, type(None), dtype, tuple, list))
 
 
 def _long(*_: Any, **more: Any) -> None:
@@ -33,12 +34,17 @@ def _long(*_: Any, **more: Any) -> None:
 
 
 def quickly(
-    plan: Callable[..., Quick | None], records: bool = True, devices: bool = False, lists: bool = False
+    plan: Callable[..., Quick | None] | None = None,
+    records: bool = True,
+    devices: bool = False,
+    lists: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A function with a short way in front. `plan` is given what the function would be, with Specs for tensors, all of which the CPU holds
     (or with `devices` any that has values), and gives what runs such a call, if anything quick does. If the function `records`, a call of a
-    tensor that wants a gradient is left to it. Lists of integers are tuples to it, if it takes `lists`."""
-    return partial(before_guard, shortened(partial(_planned, plan), records, devices, lists))
+    tensor that wants a gradient is left to it. Lists of integers are tuples to it, if it takes `lists`. Without a plan it is read off what
+    the function leaves where it is recorded: of one which reads values in kernels alone, and of calls that take one op."""
+    planned = _read_off if plan is None else partial(_planned, plan)
+    return partial(before_guard, shortened(planned, records, devices, lists or plan is None))
 
 
 def shortened(
@@ -56,30 +62,35 @@ def shortened(
 
         def short(*args: Any, **more: Any) -> Any:
             given = (*args, *more.values()) if more else args
+            values: list[Any] = []
+            listed = False
+            for x in given:
+                if isinstance(x, Tensor):
+                    if x._rg and records and state.grad and (x._rg == 1 or state.active or requires(x)):
+                        return slow(*args, **more)
+                    values.append(x._spec)
+                elif x.__class__ is tuple or x.__class__ is list:
+                    values += (*x,), (*map(type, x),)
+                    listed = listed or x.__class__ is list
+                else:
+                    values.append(x)
+            if state.active or compiling.thread is not None or armed.below is not None or casting.on:
+                return slow(*args, **more)
+            if listed and not lists:
+                return slow(*args, **more)
+            key = (*values, *map(type, given), *more)
             try:
-                key = (*[x._spec if isinstance(x, Tensor) else x for x in given], *map(type, given), *more)
-                if tuple in key:
-                    key += (*[(*map(type, x),) for x in given if x.__class__ is tuple],)
                 found = find(key)
             except TypeError:
-                fixed = [*map(_fixed, given)] if lists else [[]]
-                if list in map(type, fixed):
-                    return slow(*args, **more)
-                return short(*fixed[: len(args)], **dict(zip(more, fixed[len(args) :])))
-            if state.active or compiling.thread is not None or armed.below is not None or casting.on:
                 return slow(*args, **more)
             if found:
                 run, count = found
-                tensors = given[:count] if count >= 0 else [x for x in given if isinstance(x, Tensor)]
-                if records:
-                    for t in tensors:
-                        if t._rg and state.grad and (t._rg == 1 or requires(t)):
-                            return slow(*args, **more)
-                result = run(*tensors)
+                result = run(*(given[:count] if count >= 0 else [x for x in given if isinstance(x, Tensor)]))
                 return slow(*args, **more) if result is None else result
             result = slow(*args, **more)
             if found is not None:
-                known.keep(key, planned(slow, args, more))
+                fixed = [*map(_fixed, given)] if listed else given
+                known.keep(key, planned(slow, (*fixed[: len(args)],), dict(zip(more, fixed[len(args) :]))))
             elif _plain(given, devices):
                 known.keep(key, ())
             return result
@@ -102,7 +113,7 @@ def _plain(given: tuple[Any, ...], devices: bool) -> bool:
             else type(x) in _PLAIN and not (type(x) is float and not (x < 0 or x > 0))
             for x in given
         ]
-    ) and all([{*map(type, x)} == {int} for x in given if type(x) is tuple])
+    ) and all([{*map(type, x)} == {int} for x in given if type(x) in (tuple, list)])
 
 
 def _takes_tensors(annotation: str) -> bool:
@@ -139,18 +150,33 @@ def _planned(
     return run or _long, count if all(tensors[:count]) else -1
 
 
-def _learnt(
-    function: Callable[..., Any], _: Any, args: tuple[Any, ...], more: dict[str, Any]
-) -> tuple[Quick, int]:
-    if more.get("out") is not None:
-        return _long, 0
+def _call_of(
+    function: Callable[..., Any], args: tuple[Any, ...], more: dict[str, Any]
+) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The call as a function of its tensors, and those."""
 
     def call(*tensors: Tensor) -> Any:
         left = iter(tensors)
         own = [next(left) if isinstance(x, Tensor) else x for x in args]
         return function(*own, **{n: next(left) if isinstance(x, Tensor) else x for n, x in more.items()})
 
-    tensors = [x for x in (*args, *more.values()) if isinstance(x, Tensor)]
+    return call, [x for x in (*args, *more.values()) if isinstance(x, Tensor)]
+
+
+def _read_off(function: Callable[..., Any], args: tuple[Any, ...], more: dict[str, Any]) -> tuple[Quick, int]:
+    if more.get("out") is not None:
+        return _long, 0
+    call, tensors = _call_of(function, args, more)
+    front = all([isinstance(x, Tensor) for x in args[: len(tensors)]]) and len(args) >= len(tensors)
+    return read_off(call, tensors) or _long, len(tensors) if front else -1
+
+
+def _learnt(
+    function: Callable[..., Any], _: Any, args: tuple[Any, ...], more: dict[str, Any]
+) -> tuple[Quick, int]:
+    if more.get("out") is not None:
+        return _long, 0
+    call, tensors = _call_of(function, args, more)
     try:
         return learn(call, tensors, 1, again=False) or _long, -1
     except Exception:  # which the call itself will raise

@@ -190,6 +190,12 @@ def _evaluated(
     return by_channel(input, mean, var, weight, bias, False, 0.0, eps)
 
 
+@quickly(devices=True)
+def _by_the_batch(input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    _check_trained(input, eps)
+    return by_channel(input, None, None, weight, bias, True, 0.0, eps)
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -211,14 +217,13 @@ def batch_norm(
     >>> mean, var
     (tensor([0.2000]), tensor([1.1000]))
     """
-    if training:
-        _several_values(tuple(input.shape))
-        if eps <= 0:
-            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
-    elif eps < 0:
-        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
-    else:
+    if not training:
+        if eps < 0:
+            raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
         return _evaluated(input, running_mean, running_var, weight, bias, eps)
+    if running_mean is running_var is None:
+        return _by_the_batch(input, weight, bias, eps)
+    _check_trained(input, eps)
     return by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -269,6 +274,12 @@ def by_channel(
             else:
                 kept.mul_(1 - momentum).add_(now, alpha=share)
     return got
+
+
+def _check_trained(input: Tensor, eps: float) -> None:
+    _several_values(tuple(input.shape))
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
 
 
 def _several_values(shape: tuple[int, ...]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from nbgrad.base.warn import warn
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.quick import replayed
+from nbgrad.dispatch.quick import quickly, replayed
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.padding import pad
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
@@ -88,6 +88,7 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool, antialias: bool) 
     )
 
 
+@quickly(devices=True)
 def interpolate(
     input: Tensor,
     size: Any = None,

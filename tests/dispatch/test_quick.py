@@ -9,6 +9,7 @@ import nbgrad as torch
 from nbgrad.dispatch.quick import quickly
 
 F = torch.nn.functional
+NUMBER: Any = 1.0  # where PyTorch takes a tensor
 
 
 def _seen() -> tuple[Callable[..., Any], list[str]]:
@@ -553,3 +554,101 @@ def test_what_names_do_not_allow_is_refused_each_time() -> None:
         x.scatter(0, index, value=1.0)
         x.gather(dim=0, index=index)
         torch.linspace(0, 1, steps=1)
+
+
+def _read_off() -> dict[str, Callable[[Any, Any], Any]]:
+    """Functions of an image and of a matrix."""
+    return {
+        "interpolate": lambda x, _: F.interpolate(x, scale_factor=2.0),
+        "interpolate to a list": lambda x, _: F.interpolate(x, [3, 5], mode="bilinear", align_corners=True),
+        "interpolate area": lambda x, _: F.interpolate(x, (2, 3), mode="area"),
+        "max_pool1d_with_indices": lambda x, _: torch.max_pool1d_with_indices(x[0], 2),
+        "max_pool2d_with_indices": lambda x, _: F.max_pool2d(x, 2, return_indices=True),
+        "avg_pool1d": lambda x, _: F.avg_pool1d(x[0], 2),
+        "adaptive_avg_pool1d": lambda x, _: F.adaptive_avg_pool1d(x[0], 3),
+        "adaptive_max_pool1d": lambda x, _: F.adaptive_max_pool1d(x[0], 2),
+        "adaptive_max_pool2d": lambda x, _: F.adaptive_max_pool2d(x, (2, 1), return_indices=True),
+        "batch_norm": lambda x, m: F.batch_norm(x, None, None, m[0, :2], None, training=True),
+        "sort": lambda x, _: torch.sort(x, dim=1, descending=True),
+        "glu": lambda x, _: F.glu(x, 1),
+        "prelu": lambda x, m: F.prelu(x, m[1, :2]),
+        "cross": lambda _, m: torch.linalg.cross(m[:3], m[1:], dim=0),
+        "kron": lambda _, m: torch.kron(m[:2], m),
+        "diff": lambda x, _: torch.diff(x, dim=2),
+        "diagflat": lambda _, m: torch.diagflat(m, -1),
+        "sum_to_size": lambda _, m: m.sum_to_size(1, 3),
+        "tensordot": lambda _, m: torch.tensordot(m, m[:3], 1),
+        "einsum": lambda _, m: torch.einsum("ij,kj->ki", m, m[1:]),
+        "einsum of lists": lambda _, m: torch.einsum(m, [0, 1], m[1:], [2, 1], [0, 2]),
+        "einsum of batches": lambda x, m: torch.einsum("...ij,kj->...ik", x[..., :3], m),
+        "einsum turned": lambda _, m: torch.einsum("ij->ji", m),
+        "einsum twice the same": lambda _, m: torch.einsum("ij,ij->i", m, m),
+        "alias_copy": lambda _, m: torch.alias_copy(m[:, 1:]),
+        "slice_copy": lambda _, m: torch.slice_copy(m, 1, 1, 3),
+        "view_copy": lambda _, m: torch.view_copy(m, (3, -1)),
+    }
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", _read_off())
+def test_what_is_read_off_gives_what_the_long_way_gives(name: str) -> None:
+    call = _read_off()[name]
+    given = torch.linspace(-1, 1, 64).sin().reshape(2, 2, 4, 4), torch.linspace(-2, 1, 12).reshape(4, 3)
+    first, *others = [call(*given) for _ in range(4)]
+    wanted = call(*[t.clone().requires_grad_() for t in given])
+    last = call(*given)
+    for other in (*others, last):
+        _alike(first, other)
+        for one, two in zip(*[[r] if isinstance(r, torch.Tensor) else r for r in (first, other)]):
+            assert one._is_view() == two._is_view() and type(first) is type(other)
+    for one, two in zip(*[[r] if isinstance(r, torch.Tensor) else r for r in (first, wanted)]):
+        torch.testing.assert_close(one, two.detach(), rtol=0, atol=0)
+    moved = call(*[t + 1 for t in given])  # other numbers, in other memory
+    again = call(*[(t + 1).requires_grad_() for t in given])
+    for one, two in zip(*[[r] if isinstance(r, torch.Tensor) else r for r in (moved, again)]):
+        torch.testing.assert_close(one, two.detach(), rtol=0, atol=0)
+
+
+@pytest.mark.fast
+def test_a_view_that_is_learnt_is_the_tensors_own() -> None:
+    m = torch.arange(6.0).reshape(2, 3)
+    for _ in range(4):
+        turned = torch.einsum("ij->ji", m)
+        assert turned._base is not None and turned.data_ptr() == m.data_ptr()
+        apart = torch.as_strided_copy(m, (2, 2), (1, 2), 1)
+        assert apart.untyped_storage().data_ptr() != m.untyped_storage().data_ptr()
+        assert torch.equal(torch.alias_copy(m), m) and torch.alias_copy(m).data_ptr() != m.data_ptr()
+
+
+@pytest.mark.fast
+def test_wrong_arguments_are_refused_after_what_is_read_off() -> None:
+    x, m, out = torch.ones(1, 2, 4, 4), torch.ones(2, 3), torch.empty(2, 2)
+    calls: list[tuple[Callable[[], Any], Callable[[], Any], str]] = [
+        (lambda: F.interpolate(x, 2), lambda: F.interpolate(x, True), "size"),
+        (lambda: F.glu(x, 1), lambda: F.glu(x[:, :1], 1), "must be even"),
+        (
+            lambda: torch.einsum("ij,kj->ik", m, m),
+            lambda: torch.einsum("ij,kj->ik", m, m[:, :2]),
+            "subscript j",
+        ),
+        (lambda: torch.kron(m, m), lambda: torch.kron(m, NUMBER), "argument 'other'"),
+        (lambda: torch.tensordot(m, m.T, 1), lambda: torch.tensordot(m, m.T.double(), 1), "same dtype"),
+        (lambda: torch.diff(m), lambda: torch.diff(m, dim=2), "out of range"),
+        (lambda: m.sum_to_size(1, 3), lambda: m.sum_to_size(1, 2), "not expandable"),
+        (lambda: F.prelu(x, m[:, 0]), lambda: F.prelu(x, m[0]), "Mismatch"),
+    ]
+    for good, bad, words in calls:
+        before = [good() for _ in range(4)]
+        with pytest.raises((RuntimeError, TypeError, IndexError, ValueError), match=words):
+            bad()
+        _alike(before[0], good())
+    for k in range(4):
+        assert torch.tensordot(m * k, m.T, 1, out=out) is out and out[0, 0] == 3 * k
+
+
+@pytest.mark.fast
+def test_a_number_in_a_tensors_dress_is_read_at_each_call() -> None:
+    x = torch.ones(1, 2, 4, 4)
+    for k in (1, 2, 2, 3):
+        assert F.interpolate(x, torch.tensor(k)).shape == (1, 2, k, k)
+        assert F.adaptive_avg_pool1d(x[0], k).shape == (2, 4, k)

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
-from nbgrad.dispatch.quick import replayed
+from nbgrad.dispatch.quick import quickly, replayed
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Marked
 from nbgrad.ops.views.copy import clone, contiguous, dense_copy
@@ -64,6 +64,7 @@ def _all_copied(
     return None
 
 
+@quickly(devices=True)
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of all elements.
 

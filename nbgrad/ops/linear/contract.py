@@ -19,7 +19,7 @@ from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.prepared import call_of, prepared_several, settled_by
-from nbgrad.dispatch.quick import replayed
+from nbgrad.dispatch.quick import quickly, replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels.cpu import cross as _crossing
@@ -188,6 +188,7 @@ def _parsed(equation: str) -> tuple[list[list[str]], list[str] | None]:
     return terms, result
 
 
+@quickly(devices=True)
 def einsum(*args: Any) -> Tensor:
     """Sums of products after Einstein's rule: `equation` gives each operand's dimensions letters, and after `->` those of the result; a
     letter that is missing there is summed over. Without `->` the result has the letters that stand once, in alphabetical order. `...`
@@ -419,6 +420,7 @@ _TENSORDOT_OUT = (
 )
 
 
+@quickly(devices=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """The sum of products over some dimensions of both: `dims` is how many, the last ones of `a` with the first ones of `b`, or two lists,
     those of `a` and those of `b`. The shape is what is left of `a`, then of `b`.

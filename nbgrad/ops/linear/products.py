@@ -56,6 +56,7 @@ def _product(
         return out
 
     product.run, product.op = run, op  # type: ignore[attr-defined]
+    op.function = run
     return product
 
 
@@ -212,6 +213,7 @@ def _shaped(node: str) -> Callable[[Tensor, tuple[int, ...]], Tensor]:
         raise AssertionError("recorded, never called")
 
     op = Op(forward, {"input": lambda g, input_spec: reshape(g, input_spec.shape)}, node)
+    op.shapes = True
 
     def shaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
         if state.active and transforms.wrapped((t,)):

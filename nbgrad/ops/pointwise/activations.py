@@ -7,6 +7,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.stanza import SAME, in_place_of, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr import special as s
@@ -507,6 +508,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 @method
+@quickly(devices=True)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Each element above 0, and `weight * input` for the others. `weight` holds one number, or one for each channel (dim 1 of `input`). The
     gradients are `g` above 0, else `g * weight`; and in `weight`, the sum of `g * input` where it is not above 0.
@@ -542,6 +544,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return _prelu(input, weight)
 
 
+@quickly(devices=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """`a * sigmoid(b)` of the two halves `a` and `b` of `input` along `dim`, so that size `n` there becomes `n / 2`. The gradients of the
     halves are `g * sigmoid(b)` and `g * a * sigmoid(b) * (1 - sigmoid(b))`.

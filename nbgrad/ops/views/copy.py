@@ -677,6 +677,7 @@ def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], 
     setattr(Tensor, name, method)
 
 
+hooks.copier = copier
 hooks.clone, hooks.contiguous, hooks.copy_, hooks.copy_memory = _clone, contiguous, copy_, copy_memory
 hooks.to_dtype, hooks.moved, hooks.zeros, hooks.scalar = to_dtype, moved, zeros, scalar
 hooks.ones_like = lambda t: full(t._spec.dense(), 1)

@@ -59,6 +59,7 @@ def view(
             return result
 
         function.at, function.op = at, op  # type: ignore[attr-defined]
+        op.function = function
         return function
 
     return make

@@ -12,7 +12,7 @@ from nbgrad.core.tensor import Tensor, requires, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Prepared, call_of, settled, settled_first
-from nbgrad.dispatch.quick import replayed
+from nbgrad.dispatch.quick import quickly, replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints, channels_last, suggested_format
@@ -64,6 +64,7 @@ def _largest(input: Tensor, dims: int, *settings: Any) -> Any:
     return found[0] if isinstance(found, tuple) else found
 
 
+@quickly(devices=True)
 def max_pool1d_with_indices(
     input: Tensor,
     kernel_size: Any,
@@ -87,6 +88,7 @@ def max_pool1d_with_indices(
     return squeeze(values, -2), squeeze(places, -2)
 
 
+@replayed
 def max_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -132,6 +134,7 @@ def _of_lines(input: Spec, given: tuple[Ints, ...], ceil: bool) -> tuple[Spec, P
     return planes, pool, input.like((*shape[:-1], how.outs[-1]))
 
 
+@quickly(devices=True)
 def max_pool2d_with_indices(
     input: Tensor,
     kernel_size: Any,
@@ -169,6 +172,7 @@ def max_pool2d(
     return run(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@quickly(devices=True)
 def max_pool3d_with_indices(
     input: Tensor,
     kernel_size: Any,
@@ -229,6 +233,7 @@ def _avg_pool(
     return call_of(averages.avg_pool[dims], input, taps=tuple([averages.alike(*line) for line in lines]))
 
 
+@quickly(devices=True)
 def avg_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -346,6 +351,7 @@ def _all_of(name: str, outs: Ints, dims: int, words: str) -> Ints:
     return outs
 
 
+@quickly(devices=True)
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """`output_size` means of as many stretches of the last dimension, which share it evenly and overlap by an element where they must.
 
@@ -397,6 +403,7 @@ def _adaptive_max_pool(input: Tensor, outs: Ints, dims: int) -> Pair:
     return found
 
 
+@quickly(devices=True)
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Pair:
     """`adaptive_max_pool1d`, and where in its line each of the largest lies.
 
@@ -411,6 +418,7 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any, return_ind
     return squeeze(values, -2), squeeze(places, -2)
 
 
+@quickly(devices=True)
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest of each of `output_size` stretches, which share the last dimension evenly. With `return_indices` their places come too.
 
@@ -421,6 +429,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
     return found if return_indices else found[0]
 
 
+@quickly(devices=True)
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Pair:
     """`adaptive_max_pool2d`, and where in its plane each of the largest lies, counted row by row.
 
@@ -430,6 +439,7 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_ind
     return _adaptive_max_pool(input, _outs("adaptive_max_pool2d", output_size, input), 2)
 
 
+@quickly(devices=True)
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest of each window, where windows share the last two dimensions evenly; `output_size` is as in `adaptive_avg_pool2d`.
 
@@ -440,6 +450,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return found if return_indices else found[0]
 
 
+@quickly(devices=True)
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Pair:
     """`adaptive_max_pool3d`, and where in its volume each of the largest lies, counted plane by plane.
 
@@ -449,6 +460,7 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_ind
     return _adaptive_max_pool(input, _outs("adaptive_max_pool3d", output_size, input), 3)
 
 
+@quickly(devices=True)
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest of each window, where windows share the last three dimensions evenly; `output_size` is as in `adaptive_avg_pool2d`.
 
