@@ -79,7 +79,7 @@ class Kind:
                 self.tensors.append(v)
                 self.paths.append(path)
                 same = next(k for k, t in enumerate(self.tensors) if t is v)
-                key.append((v._spec, v._rg, linked, same, *self._own(v, path)))
+                key.append((v._spec, v._rg, linked, same, *self._own(v)))
             elif path in numbers:
                 key.append((getattr(v, "kind", type(v)), "another"))
             elif type(v) in PLAIN_KINDS:
@@ -97,11 +97,14 @@ class Kind:
                 key.append(id(v))
         self.key = (modes.grad, *key)
 
-    def _own(self, t: Tensor, path: str) -> list[Any]:
+    def _own(self, t: Tensor) -> list[Any]:
         """Attributes that the user gave a tensor."""
-        own = [(name, type(v), exact(v)) for name, v in t.__dict__.items() if type(v) in PLAIN_KINDS]
-        if len(own) < len(t.__dict__):
-            self.unknown = f"`{path}` has attributes that are objects"
+        own = []
+        for name, v in t.__dict__.items():
+            plain = type(v) in PLAIN_KINDS
+            if not plain:
+                self.objects.append(v)
+            own.append((name, type(v), exact(v) if plain else id(v)))
         self.own.append(own)
         return own
 
@@ -203,9 +206,9 @@ def exact(value: Any) -> Any:
 
 
 def _equal(text: str, value: Any, name: str, names: dict[str, Any]) -> str:
-    """The condition that this plain value is there."""
+    """The condition that this plain value is there, or this object."""
     names[name] = value
-    if type(value) in (bool, type(None)) or isinstance(value, type):
+    if type(value) in (bool, type(None)) or type(value) not in PLAIN_KINDS or isinstance(value, type):
         return f"{text} is {name}"
     names[f"{name}t"] = type(value)
     if exact(value) is not value:

@@ -165,6 +165,9 @@ class Compiled:
                 return function(*args, **kwargs)
             with Progress(getattr(function, "__qualname__", type(function).__name__)) as self._progress:
                 return self._recorded(kind, args, kwargs)
+        except KeyboardInterrupt:
+            self._records -= 1  # which says nothing of the function
+            raise
         finally:
             threads.go_on(self)
             self._learning.release()

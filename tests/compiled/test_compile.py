@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import nbgrad as T
-from nbgrad.compiled import proof
+from nbgrad.compiled import capture, proof
 from tests.compiled.programs import difference
 
 F = T.nn.functional
@@ -329,6 +329,20 @@ def test_threads_call_one_function(size: int) -> None:
     for t in threads:
         t.join()
     assert not wrong and programs(f) == 1
+
+
+def test_interrupted_calls_are_none_that_made_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = T.compile(lambda x: x + 1, fullgraph=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(capture, "record", interrupted)
+        for _ in range(40):
+            with pytest.raises(KeyboardInterrupt):
+                f(T.ones(1))
+    assert [f(T.ones(1)).item() for _ in range(4)] == [2.0] * 4 and programs(f) == 1
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_two_threads_record_one_program() -> None:

@@ -553,3 +553,30 @@ def test_a_switch_of_a_module_of_nbgrads() -> None:
     finally:
         T.backends.cudnn.benchmark = before
     assert f.explain().graph_count == 1
+
+
+def test_objects_that_are_attributes_of_an_argument() -> None:
+    class Meta:
+        def __init__(self, weight: float) -> None:
+            self.weight, self.mask = weight, T.ones(2)
+
+    def weighed(x: Any) -> Any:
+        return x * x.meta.weight * x.meta.mask + len(x.notes)
+
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    compiled = [T.compile(f, fullgraph=True) for f in (weighed, twice)]
+    x = T.tensor([1.0, 2.0])
+    x.meta, x.notes = Meta(2.0), [1]
+    for k in range(16):
+        if k == 5:
+            x.meta.weight = 3.0
+        elif k == 8:
+            x.meta = Meta(5.0)
+        elif k == 11:
+            x.notes.append(2)
+        x.meta.mask += 1
+        assert [f(x).tolist() for f in compiled] == [weighed(x).tolist(), twice(x).tolist()], k
+    y = T.ones(2)
+    assert compiled[1](y).tolist() == [2.0, 2.0] and all(f.explain().graph_count for f in compiled)
