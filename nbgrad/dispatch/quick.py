@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from nbgrad.base.switches import compiling
@@ -121,6 +121,10 @@ def _takes_tensors(annotation: str) -> bool:
     return "Tensor" in annotation or annotation == "Any"
 
 
+def _spread(of: Signature, name: str) -> bool:
+    return of.parameters[name].kind is Parameter.VAR_POSITIONAL
+
+
 def _planned(
     plan: Callable[..., Quick | None],
     function: Callable[..., Any],
@@ -136,12 +140,16 @@ def _planned(
     except TypeError:  # by another name of PyTorch's
         return _long, 0
     bound.apply_defaults()
-    placed = [name for name, x in bound.arguments.items() if type(x) is Spec]
+    # Those of `*tensors` stand one by one.
+    alone = [
+        (name, each) for name, x in bound.arguments.items() for each in (x if _spread(of, name) else (x,))
+    ]
+    placed = [(name, x) for name, x in alone if type(x) is Spec]
     given = (*args, *more.values())
     tensors = [isinstance(x, Tensor) for x in given]
-    if [bound.arguments[name] for name in placed] != [x._spec for x in given if isinstance(x, Tensor)]:
+    if [x for _, x in placed] != [x._spec for x in given if isinstance(x, Tensor)]:
         return _long, 0  # by name, in another order
-    if not all([_takes_tensors(str(of.parameters[name].annotation)) for name in placed]):
+    if not all([_takes_tensors(str(of.parameters[name].annotation)) for name, _ in placed]):
         return _long, 0  # a number's dress
     count = sum(tensors)
     run = plan(*bound.args, **bound.kwargs)

@@ -96,7 +96,12 @@ class _Memory:
             if type(t) is not Tensor or t._view is not None or (t._storage and t._storage.version):
                 raise Unrepeatable
             buf = t._buf
-            if buf.base is not None or buf.address not in told.lent or buf.address in own:
+            if (
+                not isinstance(buf, gpu.Buffer)
+                or buf.base is not None
+                or buf.address not in told.lent
+                or buf.address in own
+            ):
                 raise Unrepeatable
             own[buf.address] = k
             self.results.append((buf.nbytes, t._spec))
@@ -166,7 +171,7 @@ def learn(
         return None
     if any([t._spec.backend is not serves or t._spec.nbytes > MOST for t in there]):
         return None
-    if streams.current or determinism.level or not _one_at_a_time.acquire(blocking=False):
+    if gpu.capturing() or determinism.level or not _one_at_a_time.acquire(blocking=False):
         return None
     try:
         tensors = _apart(tensors)

@@ -76,6 +76,13 @@ def test_of_two_of_which_one_may_be_given_twice(name: str) -> None:
     assert _replays() > before
 
 
+def test_what_leaves_the_device_goes_the_long_way() -> None:
+    for given in (_given(0), T.empty(0)):
+        x = given.to(DEVICE)
+        for _ in range(4):
+            assert T.equal(x.cpu(), given) and x.to("cpu", T.float64).device.type == "cpu"
+
+
 def test_what_is_wrong_is_refused_after_that_too() -> None:
     x, y = _given(0).to(DEVICE), _given(1).to(DEVICE)
     for _ in range(4):

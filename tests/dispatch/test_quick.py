@@ -652,3 +652,46 @@ def test_a_number_in_a_tensors_dress_is_read_at_each_call() -> None:
     for k in (1, 2, 2, 3):
         assert F.interpolate(x, torch.tensor(k)).shape == (1, 2, k, k)
         assert F.adaptive_avg_pool1d(x[0], k).shape == (2, 4, k)
+
+
+@pytest.mark.fast
+def test_views_by_plan_are_those_of_the_long_way() -> None:
+    def said(views: tuple[torch.Tensor, ...]) -> list[Any]:
+        return [
+            (v.tolist(), v.stride(), v._is_view(), type(v.grad_fn).__name__, v.storage_offset())
+            for v in views
+        ]
+
+    x, y = torch.arange(12.0).view(3, 4), torch.arange(2.0)
+    for base in (x, x.clone().requires_grad_()):
+        for call in (
+            lambda: base.tensor_split(3),
+            lambda: torch.tensor_split(base, [1, -1], 1),
+            lambda: torch.hsplit(base, 2),
+            lambda: base.vsplit((1,)),
+            lambda: torch.meshgrid(base[0], y, indexing="xy"),
+            lambda: torch.meshgrid([y, base[0]], indexing="ij"),
+            lambda: torch.broadcast_tensors(base, y[0], base[0]),
+        ):
+            found = [said(call()) for _ in range(4)]
+            assert all(each == found[0] for each in found)
+    assert torch.broadcast_tensors(x, y[0])[0] is x
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="number of sections must be larger than 0"):
+            x.tensor_split(0)
+        with pytest.raises(RuntimeError, match="is not divisible by the split_size 3"):
+            x.hsplit(3)
+
+
+@pytest.mark.fast
+def test_settings_by_name_are_told_apart() -> None:
+    x = torch.tensor([[1.0, 3.0], [2.0, 8.0]])
+    for _ in range(3):
+        assert x.var(1, correction=0).tolist() == [1.0, 9.0]
+        assert x.var(1, correction=1).tolist() == x.var(1).tolist() == [2.0, 18.0]
+        assert torch.aminmax(x, dim=0)[1].tolist() == [2.0, 8.0]
+        assert torch.aminmax(x, dim=1)[1].tolist() == [3.0, 8.0]
+        assert x.sum(0, dtype=torch.float64).dtype is torch.float64
+        assert x.sum(0).dtype is torch.float32
+        with pytest.raises(TypeError):
+            torch.aminmax(x, dim=(0,))

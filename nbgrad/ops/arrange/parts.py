@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base.warn import warn
-from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.core.tensor import Tensor, empty, hooks
 from nbgrad.dispatch.elementwise import differentiable, into
-from nbgrad.dispatch.look import look_of, one
+from nbgrad.dispatch.look import learn, look_of, one
 from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method
@@ -272,6 +273,34 @@ def _all_tensors(tensors: tuple[Any, ...]) -> Sequence[Tensor]:
     return listed
 
 
+def _viewed(chains: Sequence[tuple[Spec, Callable[[Tensor], Tensor] | None]]) -> Quick | None:
+    """What shows each tensor as a chain of views does; or it itself, where there is none."""
+    looks = []
+    for sp, chain in chains:
+        look = None if chain is None else learn(empty(sp), chain)
+        if chain is not None and (look is None or look[0] is sp):
+            return None
+        looks.append(look)
+
+    def run(*tensors: Tensor) -> tuple[Tensor, ...] | None:
+        found: Any = tuple([t if look is None else one(t, look) for t, look in zip(tensors, looks)])
+        return None if any([part is None for part in found]) else found
+
+    return run
+
+
+def _quick_broadcast(*tensors: Spec) -> Quick | None:
+    shape = tuple(layout.broadcast_shapes(*(sp.shape for sp in tensors)))
+    spread = partial(_expand, shape=shape)
+    return _viewed([(sp, None if tuple(sp.shape) == shape else spread) for sp in tensors])
+
+
+@quickly(_quick_broadcast, records=False, devices=True)
+def _broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    shape = tuple(layout.broadcast_shapes(*(t._spec.shape for t in tensors)))
+    return tuple(t if tuple(t._spec.shape) == shape else _expand(t, shape=shape) for t in tensors)
+
+
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Views of all tensors spread to their common shape; one that has it is given back itself.
 
@@ -281,8 +310,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
             [3, 4]]))
     """
     listed = _all_tensors(tensors)
-    shape = tuple(layout.broadcast_shapes(*(t._spec.shape for t in listed))) if listed else ()
-    return tuple(t if tuple(t._spec.shape) == shape else _expand(t, shape=shape) for t in listed)
+    found: tuple[Tensor, ...] = _broadcast(*listed) if listed else ()
+    return found
 
 
 def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
@@ -301,10 +330,16 @@ def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
         raise TypeError(f"meshgrid(): argument 'indexing' must be str, not {type(indexing).__name__}")
     if indexing is None:
         warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
-    return _grid(listed, "ij" if indexing is None else indexing)
+    found: tuple[Tensor, ...] = _grid(*listed, indexing="ij" if indexing is None else indexing)
+    return found
 
 
-def _grid(listed: Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
+def _quick_grid(*tensors: Spec, indexing: str) -> Quick | None:
+    return _viewed([*zip(tensors, _along_each(tensors, indexing))])
+
+
+@quickly(_quick_grid, records=False, devices=True)
+def _grid(*listed: Tensor, indexing: str) -> tuple[Tensor, ...]:
     if not listed:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for t in listed:
@@ -316,16 +351,23 @@ def _grid(listed: Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
             raise RuntimeError("meshgrid expects all tensors to have the same device")
     if indexing not in ("xy", "ij"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
-    order = list(range(len(listed)))  # which dimension each varies along: its own inverse
+    specs = [t._spec for t in listed]
+    return tuple([chain(t) for t, chain in zip(listed, _along_each(specs, indexing))])
+
+
+def _along_each(specs: Sequence[Spec], indexing: str) -> list[Callable[[Tensor], Tensor]]:
+    """What views a vector over the grid of all, for each."""
+    order = list(range(len(specs)))  # which dimension each varies along: its own inverse
     if indexing == "xy":
         order[:2] = order[:2][::-1]
-    shape = tuple(listed[k].numel() for k in order)
-    found = []
-    for d, t in zip(order, listed):
-        along = [1] * len(listed)
-        along[d] = t.numel()
-        found.append(_expand(reshape(t, along), shape=shape))
-    return tuple(found)
+    shape = tuple(specs[k].numel for k in order)
+
+    def chain(d: int, n: int) -> Callable[[Tensor], Tensor]:
+        along = [1] * len(specs)
+        along[d] = n
+        return lambda t: _expand(reshape(t, along), shape=shape)
+
+    return [chain(d, sp.numel) for d, sp in zip(order, specs)]
 
 
 def _vector_only(t: Tensor) -> None:
@@ -347,7 +389,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
         _vector_only(t)
     if len(listed) == 1:
         return listed[0]
-    return stack([reshape(t, (-1,)) for t in _grid(listed)], 1)
+    return stack([reshape(t, (-1,)) for t in _grid(*listed, indexing="ij")], 1)
 
 
 @replayed
