@@ -665,15 +665,15 @@ def test_views_by_plan_are_those_of_the_long_way() -> None:
     x, y = torch.arange(12.0).view(3, 4), torch.arange(2.0)
     for base in (x, x.clone().requires_grad_()):
         for call in (
-            lambda: base.tensor_split(3),
-            lambda: torch.tensor_split(base, [1, -1], 1),
-            lambda: torch.hsplit(base, 2),
-            lambda: base.vsplit((1,)),
-            lambda: torch.meshgrid(base[0], y, indexing="xy"),
-            lambda: torch.meshgrid([y, base[0]], indexing="ij"),
-            lambda: torch.broadcast_tensors(base, y[0], base[0]),
+            lambda base: base.tensor_split(3),
+            lambda base: torch.tensor_split(base, [1, -1], 1),
+            lambda base: torch.hsplit(base, 2),
+            lambda base: base.vsplit((1,)),
+            lambda base: torch.meshgrid(base[0], y, indexing="xy"),
+            lambda base: torch.meshgrid([y, base[0]], indexing="ij"),
+            lambda base: torch.broadcast_tensors(base, y[0], base[0]),
         ):
-            found = [said(call()) for _ in range(4)]
+            found = [said(call(base)) for _ in range(4)]
             assert all(each == found[0] for each in found)
     assert torch.broadcast_tensors(x, y[0])[0] is x
     for _ in range(4):
