@@ -355,7 +355,11 @@ class Expressions(Indices):
             x = self.stored(x)
         if not isinstance(x, View):
             self.refuse("this is indexed and no array", node=e)
-        return self.indexed(x, e, env)
+        found = self.indexed(x, e, env)
+        if isinstance(found, View) and x.base in self.lists:  # a part of a list is a list of its own
+            found = self.stored(found)
+            self.lists.add(found.base)
+        return found
 
     def tuple_item(self, x: Items, e: ast.Subscript, env: Env) -> Value:
         if isinstance(e.slice, ast.Slice):

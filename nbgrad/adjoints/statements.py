@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nbgrad.adjoints import calls, exits, ops
+from nbgrad.adjoints import calls, exits, ops, sugar
 from nbgrad.adjoints.arrangements import flat_index, product_of
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value, holds_array, is_array
 from nbgrad.adjoints.expressions import BINARY
@@ -103,6 +103,8 @@ class Statements(Loops):
 
     def on_Assign(self, s: ast.Assign, env: Env) -> None:
         target = s.targets[0]
+        if (name := sugar.of_two_names(s)) is not None:
+            self.refuse(f"{name} is a list that changes, and gets another name", f"np.array({name})")
         x = self.value(s.value, env, target.id if isinstance(target, ast.Name) else None)
         if exits.in_loop(s) and holds_array(x):
             raise exits.Late

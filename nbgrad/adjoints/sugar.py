@@ -32,7 +32,12 @@ def plainly(tree: ast.FunctionDef) -> list[ast.stmt]:
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
         a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)
     }
-    return _Plain(names, _lists(tree)).block(tree.body)
+    return _Plain(names, _lists(tree), _changed(tree)).block(tree.body)
+
+
+def of_two_names(s: ast.stmt) -> str | None:
+    """The list that grows and gets another name, which would not see how it goes on."""
+    return getattr(s, "of_two_names", None)
 
 
 def _own(body: Sequence[ast.stmt]) -> list[ast.AST]:
@@ -47,14 +52,17 @@ def _own(body: Sequence[ast.stmt]) -> list[ast.AST]:
     return found
 
 
+def _changed(tree: ast.FunctionDef) -> set[str]:
+    """Names of what is made longer or shorter."""
+    calls = [n.func for n in _own(tree.body) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    return {f.value.id for f in calls if f.attr in _CHANGES and isinstance(f.value, ast.Name)}
+
+
 def _lists(tree: ast.FunctionDef) -> set[str]:
     """Names of lists that grow, or are made by a loop."""
-    found = set()
+    found = _changed(tree)
     for n in _own(tree.body):
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _CHANGES:
-            if isinstance(n.func.value, ast.Name):
-                found.add(n.func.value.id)
-        elif isinstance(n, ast.Assign) and isinstance(n.value, ast.ListComp):
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.ListComp):
             found |= {t.id for t in n.targets if isinstance(t, ast.Name)}
     of_lists = set()
     for n in _own(tree.body):
@@ -80,8 +88,8 @@ def _plus(name: str, by: int) -> ast.expr:
 
 
 class _Plain(ast.NodeTransformer):
-    def __init__(self, taken: set[str], lists: set[str]) -> None:
-        self.taken, self.lists = taken, lists
+    def __init__(self, taken: set[str], lists: set[str], changed: set[str]) -> None:
+        self.taken, self.lists, self.changed = taken, lists, changed & lists
         self.inside: dict[str, list[ast.expr]] = {}
         self.before: list[ast.stmt] | None = (
             None  # statements that come before the one that we are in; None where none may
@@ -113,7 +121,7 @@ class _Plain(ast.NodeTransformer):
     # ------------------------------------------------ statements with blocks
 
     def visit_If(self, s: ast.If) -> Any:
-        test = self.visit(s.test)
+        test = self.visit(self.asked(s.test))
         return ast.If(test, self.block(s.body), self.block(s.orelse))
 
     def visit_For(self, s: ast.For) -> Any:
@@ -121,9 +129,19 @@ class _Plain(ast.NodeTransformer):
 
     def visit_While(self, s: ast.While) -> Any:
         outer, self.before = self.before, None
-        test = self.visit(s.test)
+        test = self.visit(self.asked(s.test))
         self.before = outer
         return self.with_else(s, ast.While(test, self.block(s.body), []))
+
+    def asked(self, e: ast.expr) -> ast.expr:
+        """A list as a condition is its length."""
+        if isinstance(e, ast.Name) and e.id in self.lists:
+            return ast.copy_location(_load(self.counter(e.id)), e)
+        if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not):
+            e.operand = self.asked(e.operand)
+        elif isinstance(e, ast.BoolOp):
+            e.values = [self.asked(v) for v in e.values]
+        return e
 
     def with_else(self, s: ast.For | ast.While, new: ast.For | ast.While) -> Any:
         if not s.orelse:
@@ -156,6 +174,10 @@ class _Plain(ast.NodeTransformer):
                 return self.function(target.id, s.value)
             if target.id in self.lists:
                 return self.made(target.id, s.value)
+        given = s.value.elts if isinstance(s.value, ast.Tuple | ast.List) else [s.value]
+        for e in given:
+            if isinstance(e, ast.Name) and e.id in self.changed:
+                s.of_two_names = e.id  # type: ignore[attr-defined]
         return self.generic_visit(s)
 
     def function(self, name: str, f: ast.Lambda) -> Any:
@@ -266,6 +288,8 @@ class _Plain(ast.NodeTransformer):
                     return e  # which of them is first?
                 self.before += [*self.shorter(name), _set(taken, read)]
                 return _load(taken)
+            if f.attr in ("copy", "sort"):
+                return self.generic_visit(e)
             return e  # refused by its name
         return self.generic_visit(e)
 

@@ -293,3 +293,26 @@ def table_of_tuples(x, a):
         weight, k = steps[i]
         s += weight * x[int(k)]
     return s
+
+
+def lists_as_conditions(x):
+    left = [0]
+    s = 0.0
+    while left and s < 100.0:
+        k = left.pop()
+        s += x[k] * (k + 1)
+        if not left and 2 * k + 2 < 4:
+            left.append(2 * k + 1)
+            left.append(2 * k + 2)
+    return s
+
+
+def lists_that_are_copied(x):
+    found = [x[0]]
+    for v in x:
+        found.append(v * v)
+    last, all_of_them, kept = found[-2:], found.copy(), np.array(found)
+    found.sort()
+    found[0] = 3.0
+    found.append(x[2])
+    return last[0] * all_of_them[0] * len(all_of_them) + found[1] * kept[4] + len(kept) + sum(found[3:])
