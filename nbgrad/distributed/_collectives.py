@@ -288,6 +288,26 @@ def _reading_all(ts: Sequence[Tensor]) -> Tensor:
         return hooks.cat([reading(t).detach().reshape(-1) for t in ts])
 
 
+def _gathered(
+    group: ProcessGroup,
+    kind: str,
+    tensor: Tensor,
+    place: tuple[Tensor, Callable[[], None]],
+    async_op: bool,
+    result: list[Tensor],
+) -> Work | None:
+    """The tensors of all processes, one after the other in the place."""
+    source, (whole, bring) = reading(tensor), place
+    count = tensor.numel()
+    return _run(
+        *(group, kind, [tensor], "Allgather"),
+        lambda: (seen(source), seen(whole, 0, count)),
+        async_op,
+        bring,
+        result,
+    )
+
+
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Group = None, async_op: bool = False
 ) -> Work | None:
@@ -309,18 +329,7 @@ def all_gather(
             f"{len(tensor_list)})"
         )
     _check_alike("allgather", tensor, tensor_list)
-    source, (whole, bring) = reading(tensor), _writing_all(tensor_list)
-    count = tensor.numel()
-    return _run(
-        group,
-        "ALLGATHER",
-        [tensor],
-        "Allgather",
-        lambda: (seen(source), seen(whole, 0, count)),
-        async_op,
-        bring,
-        tensor_list,
-    )
+    return _gathered(group, "ALLGATHER", tensor, _writing_all(tensor_list), async_op, tensor_list)
 
 
 def all_gather_single(
@@ -341,16 +350,8 @@ def all_gather_single(
         raise TypeError("output tensor must have the same type as input tensor")
     if output_tensor.numel() != input_tensor.numel() * group.size():
         raise ValueError("output tensor size must be equal to world_size times input tensor size")
-    source, (whole, bring) = reading(input_tensor), writing(output_tensor)
-    return _run(
-        group,
-        "_ALLGATHER_BASE",
-        [input_tensor],
-        "Allgather",
-        lambda: (seen(source), seen(whole, 0, input_tensor.numel())),
-        async_op,
-        bring,
-        [output_tensor],
+    return _gathered(
+        group, "_ALLGATHER_BASE", input_tensor, writing(output_tensor), async_op, [output_tensor]
     )
 
 
