@@ -39,7 +39,6 @@ from nbgrad.core.signatures import (
     _refused,
     _sequence,
     _table,
-    after,
     check,
     kinds,
     signatures,
@@ -591,15 +590,12 @@ def refused_after(path: str, parameters: Sequence[Any], at: int, error: Exceptio
     check_room(error)
     if any([value is unset for value in values]):
         return  # it has been judged as it was given
-    after.called = True
     try:
         check_bound(path, parameters, values[at:], anew=True)
         if isinstance(error, IndexError) and state.grad:
             _check_history(path, dict(zip([p.name for p in parameters], values[at:])), values)
     except Exception as refusal:
         raise refusal from None
-    finally:
-        after.called = False
 
 
 def _check_history(path: str, named: Mapping[str, Any], values: Sequence[Any]) -> None:

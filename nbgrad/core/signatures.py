@@ -3,7 +3,6 @@ it takes, judged once for each combination of kinds."""
 
 from __future__ import annotations
 
-import threading
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
@@ -391,23 +390,13 @@ def _refuse(text: str, kind: type[Exception] = ValueError) -> None:
     raise kind(text)
 
 
-class _After(threading.local):
-    """Whether a thread judges a call that was made, and has warned, and failed."""
-
-    called = False
-
-
-after = _After()
-
-
 def _broadcast(input: Any, target: Any) -> None:
-    """As losses do, which warn of sizes before these are refused."""
+    """As losses do, which warn of sizes before these are refused; where they can be broadcast it is the loss that warns."""
     if isinstance(input, Tensor) and isinstance(target, Tensor):
         try:
             broadcast_shapes(input.shape, target.shape)
         except RuntimeError:
-            if not after.called:
-                warn(SIZES_DIFFER.format(target.shape, input.shape))
+            warn(SIZES_DIFFER.format(target.shape, input.shape))
             raise
 
 

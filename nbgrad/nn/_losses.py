@@ -59,8 +59,9 @@ def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
 def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both in their common shape and dtype."""
     if target.size() != input.size():
-        warn(SIZES_DIFFER.format(target.size(), input.size()))
+        # Where that fails the judge of calls warns.
         shape = layout.broadcast_shapes(input.shape, target.shape)
+        warn(SIZES_DIFFER.format(target.size(), input.size()))
         input, target = broadcast_to(input, shape), broadcast_to(target, shape)
     d = dtypes.promote_types(input.dtype, target.dtype)
     return to_dtype(input, d), to_dtype(target, d)
