@@ -154,7 +154,7 @@ def _planned(
     count = sum(tensors)
     run = plan(*bound.args, **bound.kwargs)
     if run is not None:
-        run = learn(run, [x for x in given if isinstance(x, Tensor)], 2, again=True) or run
+        run = learn(run, [x for x in given if isinstance(x, Tensor)], 1, again=True) or run
     return run or _long, count if all(tensors[:count]) else -1
 
 
@@ -176,7 +176,10 @@ def _read_off(function: Callable[..., Any], args: tuple[Any, ...], more: dict[st
         return _long, 0
     call, tensors = _call_of(function, args, more)
     front = all([isinstance(x, Tensor) for x in args[: len(tensors)]]) and len(args) >= len(tensors)
-    return read_off(call, tensors) or _long, len(tensors) if front else -1
+    run = read_off(call, tensors)
+    if run is not None:
+        run = learn(run, tensors, 1, again=True) or run
+    return run or _long, len(tensors) if front else -1
 
 
 def _learnt(
