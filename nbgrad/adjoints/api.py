@@ -356,7 +356,7 @@ class Differentiable:
         **named: Any,
     ) -> tuple[Any, Any]:
         """The results, and the gradients of their products with `seeds`: one for each result, then one for each array of floats that the
-        function writes."""
+        function writes; None for what does not count."""
         given = self._bound(args, named)
         made, flat = self._made_for("adjoint", given, self._asked(wrt, argnums))
         listed = list(seeds) if isinstance(seeds, tuple | list) else [seeds]
@@ -607,7 +607,7 @@ class Differentiable:
             raise TypeError(
                 f"{self.function.__name__}() gives {n} results and writes {len(outs)} arrays; {len(seeds)} seeds were given"
             )
-        of_outs = dict(zip(outs, seeds[n:]))
+        of_outs = {name: s for name, s in zip(outs, seeds[n:]) if s is not None}
         bars = {}
         for name, a in zip(p.params, flat):
             if name in made.bars:
@@ -732,6 +732,8 @@ def _laps(a: np.ndarray[Any, Any]) -> bool:
 
 
 def _seed(s: Any) -> Any:
+    if s is None:
+        return 0.0
     return float(s) if isinstance(s, bool | int | float | np.generic) else np.asarray(s)
 
 

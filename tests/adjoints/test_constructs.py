@@ -88,6 +88,8 @@ def test_several_results() -> None:
     values, (by_x, by_a) = differentiable(several).vjp(x, 3.0, seeds=(1.0, np.array([1.0, 10.0]), 2.0))
     assert values[0] == 9 and values[1].tolist() == [3, 6] and values[2] == 9
     assert by_x.tolist() == [6, 33] and by_a == 3 + 21 + 12
+    _, (by_x, by_a) = differentiable(several).vjp(x, 3.0, seeds=(None, None, 2.0))
+    assert by_x.tolist() == [0, 0] and by_a == 12
 
 
 def test_written_arrays_are_outputs() -> None:
@@ -99,6 +101,8 @@ def test_written_arrays_are_outputs() -> None:
     _, (by_x, of_out) = differentiable(sums).vjp(x, out, seeds=(np.array([1.0, 0.0, 1.0]),))
     assert out.tolist() == [1, 5, 14]
     assert by_x.tolist() == [4, 4, 6] and of_out.tolist() == [0, 0, 0]
+    _, (by_x, _) = differentiable(sums).vjp(x, np.zeros(3), seeds=(None,))
+    assert by_x.tolist() == [0, 0, 0]
 
 
 def test_what_an_older_name_sees_is_not_changed() -> None:
