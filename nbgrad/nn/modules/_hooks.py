@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +13,28 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.tape.modes import state
 
 Hook = Callable[..., Any]
+
+
+class WithModule:
+    """A hook that is given its module, which it does not keep alive."""
+
+    def __init__(self, hook: Hook, module: Any) -> None:
+        self.hook, self.module = hook, weakref.ref(module)
+        functools.update_wrapper(self, hook)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "module": self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["module"] is None:
+            raise RuntimeError("You are trying to revive the hook of a dead Module!")
+        self.hook, self.module = state["hook"], weakref.ref(state["module"])
 
 
 class BackwardHookFunction(Function):

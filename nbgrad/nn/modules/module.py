@@ -6,10 +6,8 @@ a state dict holds the module's own tensors, and hooks run in PyTorch's order an
 
 from __future__ import annotations
 
-import functools
 import inspect
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -24,12 +22,40 @@ from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
+from nbgrad.nn.modules._everywhere import (
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks,
+    of_kind,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    registered,
+)
+from nbgrad.nn.modules._everywhere import (
+    _global_buffer_registration_hooks as _global_buffer_registration_hooks,
+)
+from nbgrad.nn.modules._everywhere import (
+    _global_module_registration_hooks as _global_module_registration_hooks,
+)
+from nbgrad.nn.modules._everywhere import (
+    _global_parameter_registration_hooks as _global_parameter_registration_hooks,
+)
+from nbgrad.nn.modules._hooks import BackwardHook, Hook, WithModule, hook_old_way, silenced
+from nbgrad.nn.modules._loading import load_one
 from nbgrad.nn.parameter import Buffer, Parameter, is_lazy
 from nbgrad.ops.host.storage import share_all
 from nbgrad.ops.host.swap import swap_tensors
 from nbgrad.ops.make.filled import empty_like
-from nbgrad.tape.node import HookTable, RemovableHandle, register
+from nbgrad.tape.node import RemovableHandle, register
 
 Self = TypeVar("Self", bound="Module")
 
@@ -38,95 +64,6 @@ _UNREACHED = (
     "Reached a code path in Module.{}_extra_state() that should never be called. Please file an issue at "
     "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
 )
-_global_forward_pre_hooks: HookTable = OrderedDict()
-_global_forward_hooks: HookTable = OrderedDict()
-_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
-_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
-_global_backward_pre_hooks: HookTable = OrderedDict()
-_global_backward_hooks: HookTable = OrderedDict()
-_global_is_full_backward_hook: bool | None = None  # of which kind those are, once there was one
-_global_module_registration_hooks: HookTable = OrderedDict()
-_global_parameter_registration_hooks: HookTable = OrderedDict()
-_global_buffer_registration_hooks: HookTable = OrderedDict()
-_registration = {
-    "module": _global_module_registration_hooks,
-    "parameter": _global_parameter_registration_hooks,
-    "buffer": _global_buffer_registration_hooks,
-}
-
-
-def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, args)` before the forward of every module; what it returns, if not None, are the arguments. The handle that this
-    gives takes the hook off again by `remove()`.
-
-    >>> handle = nn.modules.module.register_module_forward_pre_hook(lambda module, args: print(type(module).__name__))
-    >>> y = nn.ReLU()(torch.ones(1))
-    ReLU
-    >>> handle.remove()
-    """
-    return register(_global_forward_pre_hooks, hook)
-
-
-def register_module_forward_hook(
-    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
-) -> RemovableHandle:
-    """`hook(module, args, result)` after the forward of every module; what it returns, if not None, is the result. With
-    `with_kwargs` it is `hook(module, args, kwargs, result)`, with `always_call` it runs even if the forward raised.
-
-    >>> handle = nn.modules.module.register_module_forward_hook(lambda module, args, result: result + 1)
-    >>> nn.ReLU()(torch.ones(1))
-    tensor([2.])
-    >>> handle.remove()
-    """
-    marks = [
-        (_global_forward_hooks_with_kwargs, with_kwargs),
-        (_global_forward_hooks_always_called, always_call),
-    ]
-    return register(_global_forward_hooks, hook, marks=marks)
-
-
-def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, grad_output)` of every module, when the gradients of its outputs are known: see
-    `Module.register_full_backward_pre_hook`.
-    """
-    return register(_global_backward_pre_hooks, hook)
-
-
-def register_module_backward_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` at the last node of every module's forward: see `Module.register_backward_hook`."""
-    return _register_global_backward_hook(hook, False)
-
-
-def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` of every module, when the gradients of its inputs are known: see
-    `Module.register_full_backward_hook`.
-    """
-    return _register_global_backward_hook(hook, True)
-
-
-def _register_global_backward_hook(hook: Hook, full: bool) -> RemovableHandle:
-    global _global_is_full_backward_hook
-    if _global_is_full_backward_hook is (not full):
-        raise RuntimeError(
-            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
-        )
-    _global_is_full_backward_hook = full
-    return register(_global_backward_hooks, hook)
-
-
-def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, name, submodule)` whenever a module is registered; what it returns takes its place."""
-    return register(_registration["module"], hook)
-
-
-def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, name, parameter)` whenever a parameter is registered; what it returns takes its place."""
-    return register(_registration["parameter"], hook)
-
-
-def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, name, tensor)` whenever a buffer is registered; what it returns takes its place."""
-    return register(_registration["buffer"], hook)
 
 
 class _Keys(NamedTuple):
@@ -178,28 +115,6 @@ def with_own_init(cls: type[Module]) -> None:
         own.__kwdefaults__, own.__annotations__ = shared.__kwdefaults__, shared.__annotations__
         own.__module__, own.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
         cls.__init__ = own  # type: ignore[method-assign]
-
-
-class _WithModule:
-    """A hook that is given its module, which it does not keep alive."""
-
-    def __init__(self, hook: Hook, module: Module) -> None:
-        self.hook, self.module = hook, weakref.ref(module)
-        functools.update_wrapper(self, hook)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        module = self.module()
-        if module is None:
-            raise RuntimeError("You are trying to call the hook of a dead Module!")
-        return self.hook(module, *args, **kwargs)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"hook": self.hook, "module": self.module()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if state["module"] is None:
-            raise RuntimeError("You are trying to revive the hook of a dead Module!")
-        self.hook, self.module = state["hook"], weakref.ref(state["module"])
 
 
 if TYPE_CHECKING:
@@ -303,7 +218,7 @@ class Module:
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._buffers[name] = _registered("buffer", self, name, tensor)
+        self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -330,7 +245,7 @@ class Module:
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
                 f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
             )
-        self._parameters[name] = _registered("parameter", self, name, param)
+        self._parameters[name] = registered("parameter", self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Keep a module as attribute `name`, as assigning it does.
@@ -352,7 +267,7 @@ class Module:
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError('module name can\'t be empty string ""')
-        self._modules[name] = _registered("module", self, name, module)
+        self._modules[name] = registered("module", self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Alias of `add_module`.
@@ -403,13 +318,13 @@ class Module:
             if "_modules" not in own:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_modules")
-            self._modules[name] = _registered("module", self, name, value)
+            self._modules[name] = registered("module", self, name, value)
         elif name in own.get("_modules", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
-            self._modules[name] = _registered("module", self, name, value)
+            self._modules[name] = registered("module", self, name, value)
         elif isinstance(value, Buffer) or name in own.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
@@ -998,7 +913,7 @@ class Module:
         for name, value in own.items():
             key = prefix + name
             if key in state_dict:
-                self._load_one(name, key, value, state_dict[key], assign, error_msgs)
+                load_one(self, name, key, value, state_dict[key], assign, error_msgs)
             elif strict:
                 missing_keys.append(key)
         extra = prefix + _EXTRA_STATE_KEY_SUFFIX
@@ -1016,51 +931,6 @@ class Module:
                 first, dot, _ = key[len(prefix) :].partition(".")
                 if first not in (self._modules if dot else own):
                     unexpected_keys.append(key)
-
-    def _load_one(
-        self, name: str, key: str, own: Tensor, given: Any, assign: bool, error_msgs: list[str]
-    ) -> None:
-        if not (isinstance(given, Tensor) or hasattr(given, "__torch_function__")):
-            error_msgs.append(
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
-                f"but received {type(given)}"
-            )
-            return
-        if is_lazy(own):
-            return
-        if own.ndim == 0 and tuple(given.shape) == (1,):
-            given = given[0]
-        if given.shape != own.shape:
-            error_msgs.append(
-                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current "
-                f"model is {own.shape}."
-            )
-            return
-        swap = __future__.get_swap_module_params_on_conversion()
-        if own.is_meta and not given.is_meta and not assign:
-            warnings.warn(
-                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
-                "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
-                "corresponding key in the module instead of copying them in place?)",
-                UserWarning,
-                stacklevel=4,
-            )
-        try:
-            with no_grad():
-                if swap:
-                    _swap_loaded(own, own.module_load(given, assign=assign), given)
-                    return
-                if not assign:
-                    own.copy_(given)
-                    return
-                if isinstance(own, Parameter):
-                    given = _as_parameter(given, own.requires_grad)
-                setattr(self, name, given)
-        except Exception as error:
-            error_msgs.append(
-                f'While {"swapping" if swap else "copying"} the parameter named "{key}", whose dimensions in the model are '
-                f"{own.size()} and whose dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
-            )
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -1147,11 +1017,11 @@ class Module:
         >>> net.load_state_dict({**net.state_dict(), "old": torch.zeros(1)})
         <All keys matched successfully>
         """
-        return register(self._load_state_dict_pre_hooks, _WithModule(hook, self))
+        return register(self._load_state_dict_pre_hooks, WithModule(hook, self))
 
     def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
         """The same without the module, unless it is asked for."""
-        return register(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
+        return register(self._load_state_dict_pre_hooks, WithModule(hook, self) if with_module else hook)
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """`hook(module, incompatible_keys)` after a module has loaded; it may change the two lists of keys in place.
@@ -1293,7 +1163,7 @@ class Module:
                 result = watched.setup_output_hook(result)
             old = self._backward_hooks_of(False)
             if old:
-                hook_old_way([_WithModule(hook, self) for hook in old], args, result)
+                hook_old_way([WithModule(hook, self) for hook in old], args, result)
             return result
         except Exception:
             self._call_always(args, kwargs, result, called)
@@ -1301,9 +1171,8 @@ class Module:
 
     def _backward_hooks_of(self, full: bool) -> list[Hook]:
         """The hooks of one kind; others of the two tables are of the other."""
-        everywhere = _global_backward_hooks.values() if _global_is_full_backward_hook is full else ()
         own = self._backward_hooks.values() if self._is_full_backward_hook is full else ()
-        return [*everywhere, *own]
+        return [*of_kind(full), *own]
 
     def _call_forward_hook(self, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
         if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
@@ -1365,32 +1234,10 @@ _HOOK_TABLES = (
 )
 
 
-def _as_parameter(t: Tensor, requires_grad: bool) -> Parameter:
-    if not isinstance(t, Parameter):
-        return Parameter(t, requires_grad)
-    t.requires_grad_(requires_grad)
-    return t
-
-
-def _swap_loaded(own: Tensor, loaded: Tensor, given: Tensor) -> None:
-    if loaded is given or loaded is own:
-        raise RuntimeError(
-            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load"
-        )
-    swap_tensors(own, _as_parameter(loaded, own.requires_grad) if isinstance(own, Parameter) else loaded)
-
-
 def _addindent(s_: str, numSpaces: int) -> str:
     """All lines but the first, so many spaces further in; those that are blank are empty."""
     first, *others = s_.split("\n")
     return "\n".join([first, *[" " * numSpaces + line if line.strip() else "" for line in others]])
-
-
-def _registered(kind: str, module: Module, name: str, value: Any) -> Any:
-    for hook in _registration[kind].values():
-        got = hook(module, name, value)
-        value = value if got is None else got
-    return value
 
 
 def _not_hooked(result: Any) -> None:
