@@ -62,13 +62,16 @@ class Prepared:
         """On a device: the second call says what several launches come to."""
 
         def first(*tensors: Tensor | None) -> Any:
-            self.run = second
+            if self.run is first:  # else by who has kept it
+                self.run = second
             return run(*tensors)
 
         def second(*tensors: Tensor | None) -> Any:
-            self.run = run  # whatever comes
+            new = self.run is second
+            self.run = run if new else self.run  # whatever comes
             result = run(*tensors)
-            self.run = learn(run, tensors, 2, again=True) or run
+            if new:
+                self.run = learn(run, tensors, 2, again=True) or run
             return result
 
         return first
