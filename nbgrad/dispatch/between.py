@@ -203,7 +203,11 @@ def _one_shown(core: Run, end: Any, several: bool) -> Run:
 
 
 def _all_shown(core: Run, ends: Sequence[Any]) -> Run:
-    return lambda *tensors: tuple(map(_as, core(*tensors), ends))
+    def shown(*tensors: Tensor) -> Any:
+        found = tuple(map(_as, core(*tensors), ends))
+        return None if any([t is None for t in found]) else found  # no view may be had: the long way
+
+    return shown
 
 
 def _reading(run: Run, given: Sequence[Any], count: int) -> Run:

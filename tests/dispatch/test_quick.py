@@ -695,3 +695,20 @@ def test_settings_by_name_are_told_apart() -> None:
         assert x.sum(0).dtype is torch.float32
         with pytest.raises(TypeError):
             torch.aminmax(x, dim=(0,))
+
+
+@pytest.mark.fast
+def test_views_of_inference_are_the_long_ways() -> None:
+    x = torch.arange(8.0).reshape(1, 2, 4)
+    calls: list[Callable[[], Any]] = [
+        lambda: torch.max_pool1d_with_indices(x, 2),
+        lambda: F.avg_pool1d(x, 2),
+        lambda: torch.einsum("bij,kj->bki", x, x[0]),
+    ]
+    for call in calls:
+        before = [call() for _ in range(4)][-1]
+        with torch.inference_mode():
+            inside = call()
+        for one, two in zip(*[[r] if isinstance(r, torch.Tensor) else r for r in (before, inside)]):
+            assert torch.equal(one, two) and two.is_inference()
+        _alike(before, call())
