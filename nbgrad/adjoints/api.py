@@ -18,9 +18,21 @@ import numpy as np
 
 from nbgrad.adjoints import methods, quick
 from nbgrad.adjoints.analyse import POLICIES, Policy
+from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.held import Held, Memory
 from nbgrad.adjoints.ir import Expr, Program, Refused, statements, writes
-from nbgrad.adjoints.lower import ArrayOf, Kind, Known, PartialOf, Scalar, TupleOf, lower
+from nbgrad.adjoints.kinds import (
+    as_list,
+    as_seed,
+    copied,
+    flat_names,
+    kind_of,
+    laps,
+    like,
+    names_given,
+    told_by,
+)
+from nbgrad.adjoints.lower import Kind, PartialOf, TupleOf, lower
 from nbgrad.adjoints.ops import kind
 from nbgrad.adjoints.reverse import Adjoint
 from nbgrad.adjoints.room import Seen
@@ -198,7 +210,7 @@ class Differentiable:
         for a in args:
             if isinstance(a, tuple):
                 found += self._flat(a)
-            elif (inner := partial_of(a)) is not None:
+            elif (inner := held_by(a)) is not None:
                 found += self._flat((*inner.args, *inner.keywords.values()))
             elif not (a is None or isinstance(a, str) or callable(a)):
                 found.append(a)
@@ -246,7 +258,7 @@ class Differentiable:
         self, what: str, given: Sequence[Any], wrt: tuple[str, ...] | None
     ) -> tuple[Made, Sequence[Any]]:
         """What is made for these arguments, and they, tuples taken apart."""
-        key = what, wrt, *map(_shown, given)
+        key = what, wrt, *map(told_by, given)
         found = self._quick.get(key)
         if found is not None:
             return found, given
@@ -308,7 +320,7 @@ class Differentiable:
             mine = next(a for n, a in arrays if n == name)
             if not mine.flags.writeable:
                 raise ValueError(f"{self.function.__name__}(): {name} is written and read-only")
-            if _laps(mine):
+            if laps(mine):
                 raise ValueError(
                     f"{self.function.__name__}(): {name} is written and has elements that share memory (pass a copy)"
                 )
@@ -369,7 +381,7 @@ class Differentiable:
         """What a seed that is an array is of is known from the value alone, and the adjoint reads all of it."""
         if not any(np.ndim(s) for s in seeds):
             return
-        for k, (r, s) in enumerate(zip(_listed(self._value([_copied(a) for a in given])), seeds)):
+        for k, (r, s) in enumerate(zip(as_list(self._value([copied(a) for a in given])), seeds)):
             if np.ndim(s) and np.shape(s) != np.shape(r):
                 raise ValueError(
                     f"the seed of result {k} has shape {np.shape(s)}, and the result {np.shape(r)}"
@@ -405,15 +417,13 @@ class Differentiable:
             if t is None:
                 return
             inner = (
-                a
-                if isinstance(a, tuple)
-                else (held := partial_of(a)) and (*held.args, *held.keywords.values())
+                a if isinstance(a, tuple) else (held := held_by(a)) and (*held.args, *held.keywords.values())
             )
             if not inner:
                 if name in own:
                     found[own[name]] = t
                 return
-            of = partial_of(t)
+            of = held_by(t)
             parts = t if of is None else (*of.args, *of.keywords.values())
             if not isinstance(parts, tuple) or len(parts) != len(inner):
                 raise TypeError(f"{name} has {len(inner)} parts, and its tangent is {t!r}")
@@ -442,12 +452,12 @@ class Differentiable:
         for name, a in zip(made.program.params, flat):
             if name in made.bars:
                 still = np.zeros_like(a) if isinstance(a, np.ndarray) else 0.0
-                t = _like(moving[name], a, f"the tangent of {name}") if name in moving else still
+                t = like(moving[name], a, f"the tangent of {name}") if name in moving else still
                 given.append(t)
                 if isinstance(a, np.ndarray):
                     arrays[name] = t
         found = made.compiled(*flat, *given)
-        listed = list(found) if isinstance(found, tuple) else [] if found is None else [found]
+        listed = as_list(found)
         n = len(made.program.results)
         return listed[:n], listed[n:], arrays
 
@@ -466,7 +476,7 @@ class Differentiable:
         p = made.program
         second = derived(made, self)
         bars = {n: np.zeros_like(a) for n, a in zip(p.params, flat) if n in made.bars}
-        given = [*map(_copied, flat), *bars.values(), 1.0]
+        given = [*map(copied, flat), *bars.values(), 1.0]
         wrt = tuple(n for n in second.names[:-1] if kind_of(given[second.names.index(n)]).differentiable)
         of = second._make("tangent", second._kinds(given), wrt)
         _, moved, arrays = second._moved(of, given, moving)
@@ -484,7 +494,7 @@ class Differentiable:
         of = dict(zip(made.program.params, flat))
         if not made.program.results:
             raise TypeError(f"{self.function.__name__}() gives nothing, so it has no jacobian (use vjp)")
-        shapes = [np.shape(v) for v in _listed(self._value([_copied(a) for a in given]))]
+        shapes = [np.shape(v) for v in as_list(self._value([copied(a) for a in given]))]
         found = []
         for k, shape in enumerate(shapes):
             rows = []
@@ -494,7 +504,7 @@ class Differentiable:
                     seeds[k][i] = 1.0  # type: ignore[index]
                 else:
                     seeds[k] = 1.0
-                rows.append(self._swept(made, self._flat([_copied(a) for a in given]), seeds)[1])
+                rows.append(self._swept(made, self._flat([copied(a) for a in given]), seeds)[1])
             found.append(
                 [np.reshape([r[j] for r in rows], shape + np.shape(of[n])) for j, n in enumerate(made.wrt)]
             )
@@ -528,7 +538,7 @@ class Differentiable:
         self, *args: Any, wrt: Sequence[str] | str | None = None, argnums: Any = None, **named: Any
     ) -> Memory:
         """What a gradient for these arguments will hold, in bytes. To know it, the function is run once, on copies."""
-        given = [_copied(a) for a in self._bound(args, named)]
+        given = [copied(a) for a in self._bound(args, named)]
         made, flat = self._made_for("memory", given, self._asked(wrt, argnums))
         saved, copies, arrays = made.compiled(*flat)
         bars = sum(a.nbytes for n, a in zip(made.program.params, flat) if n in made.bars)
@@ -613,9 +623,9 @@ class Differentiable:
             if name in made.bars:
                 bars[name] = np.zeros(a.shape, a.dtype)
                 if name in of_outs:
-                    bars[name][...] = _like(of_outs[name], a, f"the seed of {name}")
-        found = made.compiled(*flat, *bars.values(), *[_seed(s) for s in seeds[:n]])
-        listed = list(found) if isinstance(found, tuple) else [] if found is None else [found]
+                    bars[name][...] = like(of_outs[name], a, f"the seed of {name}")
+        found = made.compiled(*flat, *bars.values(), *[as_seed(s) for s in seeds[:n]])
+        listed = as_list(found)
         scalars = iter(listed[n:])
         grads = [bars[name] if name in p.arrays else next(scalars) for name in made.wrt]
         return listed[:n], grads
@@ -630,126 +640,10 @@ def derived(made: Made, of: Differentiable) -> Differentiable:
     return made.again
 
 
-def kind_of(a: Any, name: str = "the argument") -> Kind:
-    """What an argument, or a type of Numba's or Python's, is for lowering."""
-    if isinstance(a, np.ndarray):
-        return _array(a.ndim, a.dtype, name)
-    if isinstance(a, bool | np.bool_) or a is bool:
-        return Scalar("bool")
-    if isinstance(a, int | np.integer) or a is int:
-        return Scalar("int")
-    if isinstance(a, float | np.floating) or a is float:
-        return Scalar("float")
-    if isinstance(a, tuple):
-        fields = getattr(a, "_fields", ())
-        return TupleOf(tuple(kind_of(i, f"{name}[{k}]") for k, i in enumerate(a)), tuple(fields))
-    if a is None or isinstance(a, str):
-        return Known(a)
-    if hasattr(a, "bitwidth") and hasattr(a, "name"):  # a type of Numba's
-        return Scalar("float" if "float" in a.name else "bool" if a.name.startswith("bool") else "int")
-    if hasattr(a, "ndim") and hasattr(a, "dtype") and hasattr(a, "layout"):
-        return _array(a.ndim, np.dtype(str(a.dtype)), name)
-    if str(a) == "bool":
-        return Scalar("bool")
-    inner = partial_of(a)
-    if inner is not None:
-        held = [*zip(map(str, range(len(inner.args))), inner.args), *inner.keywords.items()]
-        kinds = tuple([kind_of(v, f"what {name} holds as {label}") for label, v in held])
-        return PartialOf(inner.func, kinds, tuple([label for label, _ in held]), len(inner.args))
-    if isinstance(a, types.FunctionType | Differentiable) or hasattr(a, "py_func"):
-        return Known(a)
-    raise TypeError(f"{name} is a {type(a).__name__}; numbers, arrays and tuples of them are taken")
-
-
-def partial_of(a: Any) -> functools.partial[Any] | None:
-    """An argument that is a function with some of its own, if it is."""
-    if isinstance(a, functools.partial):
-        return a
-    return a.as_partial() if isinstance(a, Differentiable) else None
-
-
-def _shown(a: Any) -> Any:
-    """What tells the kind of an argument, where that is quickly told: its type, or its dtype and dimensions."""
-    of = type(a)
-    if of is np.ndarray:
-        return a.dtype, a.ndim
-    return of if of is float or of is int or of is bool else None
-
-
-def _array(rank: int, dtype: np.dtype[Any], name: str) -> ArrayOf:
-    if dtype.kind not in "fiub" or dtype.itemsize > 8 or str(dtype) == "float16":
-        raise TypeError(f"{name} is an array of {dtype}; float32, float64, integers and bool are taken")
-    if rank == 0:
-        raise TypeError(f"{name} is an array without dimensions; pass a number, or an array of one element")
-    if not dtype.isnative:
-        raise TypeError(f"{name} is an array in another machine's order of bytes")
-    return ArrayOf(rank, str(dtype))
-
-
-def flat_names(name: str, of: Kind) -> list[str]:
-    """What the parts of a parameter are called."""
-    if isinstance(of, TupleOf):
-        labels = of.fields or tuple(map(str, range(len(of.items))))
-        return [p for label, k in zip(labels, of.items) for p in flat_names(f"{name}_{label}", k)]
-    if isinstance(of, PartialOf):
-        return [p for label, k in zip(of.labels, of.items) for p in flat_names(f"{name}_{label}", k)]
-    return [] if isinstance(of, Known) else [name]
-
-
-def names_given(name: str, of: Kind) -> list[str]:
-    """Those of them that a function holds which is an argument."""
-    if isinstance(of, TupleOf):
-        labels = of.fields or tuple(map(str, range(len(of.items))))
-        return [p for label, k in zip(labels, of.items) for p in names_given(f"{name}_{label}", k)]
-    return flat_names(name, of) if isinstance(of, PartialOf) else []
-
-
 def _is_float(p: Program) -> bool:
     """Is one float all that it gives?"""
     found = p.results[0] if len(p.results) == 1 else None
     return isinstance(found, Expr) and kind(found, p.kinds, p.arrays) == "float"
-
-
-def _like(x: Any, a: Any, name: str) -> Any:
-    if not isinstance(a, np.ndarray):
-        return float(x)
-    found = np.array(x, a.dtype)
-    if found.shape != a.shape:
-        raise ValueError(f"{name} has shape {found.shape}, and the array {a.shape}")
-    return found
-
-
-def _laps(a: np.ndarray[Any, Any]) -> bool:
-    """Do elements of an array share memory?"""
-    if a.flags.forc or not a.size:
-        return False
-    end = a.itemsize
-    for stride, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1):
-        if stride < end:
-            return True
-        end += stride * (n - 1)
-    return False
-
-
-def _seed(s: Any) -> Any:
-    if s is None:
-        return 0.0
-    return float(s) if isinstance(s, bool | int | float | np.generic) else np.asarray(s)
-
-
-def _copied(a: Any) -> Any:
-    if isinstance(a, tuple):
-        copies = [_copied(i) for i in a]
-        return type(a)(*copies) if hasattr(a, "_fields") else tuple(copies)
-    if (inner := partial_of(a)) is not None:
-        return functools.partial(
-            inner.func, *map(_copied, inner.args), **{n: _copied(v) for n, v in inner.keywords.items()}
-        )
-    return a.copy() if isinstance(a, np.ndarray) else a
-
-
-def _listed(x: Any) -> list[Any]:
-    return list(x) if isinstance(x, tuple) else [] if x is None else [x]
 
 
 __all__ = ["Differentiable", "Refused"]

@@ -454,7 +454,7 @@ def _is_table(x: Items) -> bool:
     return len(of_rows) == 1 and of_rows != {0} and all(isinstance(e, Expr) for row in rows for e in row)
 
 
-def held_by(f: Any) -> Any:
+def held_by(f: Any) -> functools.partial[Any] | None:
     """A function with some of its arguments, as a partial."""
     return f if isinstance(f, functools.partial) else f.as_partial() if hasattr(f, "as_partial") else None
 

@@ -15,8 +15,10 @@ import numpy as np
 
 from nbgrad import adjoints
 from nbgrad.adjoints.analyse import Policy
-from nbgrad.adjoints.api import Made, derived, flat_names, kind_of, partial_of
+from nbgrad.adjoints.api import Made, derived
+from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.ir import Expr, Extent, Grow, Load, Name, Program, Span, View, parts, statements
+from nbgrad.adjoints.kinds import flat_names, kind_of
 from nbgrad.adjoints.lower import Kind, Known, PartialOf, TupleOf
 from nbgrad.adjoints.ops import kind as kind_of_value
 from nbgrad.adjoints.spread import expression
@@ -70,7 +72,7 @@ def _number(a: Any) -> Any:
     if isinstance(a, tuple):
         items = [_number(i) for i in a]
         return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
-    if (inner := partial_of(a)) is not None:
+    if (inner := held_by(a)) is not None:
         return partial(
             inner.func, *map(_number, inner.args), **{n: _number(v) for n, v in inner.keywords.items()}
         )
@@ -347,7 +349,7 @@ def _plain(a: Any) -> Any:
     if isinstance(a, tuple):
         items = [_plain(i) for i in a]
         return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
-    if (inner := partial_of(a)) is not None:
+    if (inner := held_by(a)) is not None:
         return partial(
             inner.func, *map(_plain, inner.args), **{n: _plain(v) for n, v in inner.keywords.items()}
         )

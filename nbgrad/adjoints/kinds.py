@@ -1,0 +1,124 @@
+"""What is asked of an argument of a function with derivatives: of which kind it is, what its parts are called, and how it is copied.
+
+Promises `Differentiable` that arguments are refused by name, before anything is made for them, and that two of a kind are told alike.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+import numpy as np
+
+from nbgrad.adjoints.expressions import held_by
+from nbgrad.adjoints.lower import ArrayOf, Kind, Known, PartialOf, Scalar, TupleOf
+
+
+def kind_of(a: Any, name: str = "the argument") -> Kind:
+    """What an argument, or a type of Numba's or Python's, is for lowering."""
+    if isinstance(a, np.ndarray):
+        return _array(a.ndim, a.dtype, name)
+    if isinstance(a, bool | np.bool_) or a is bool:
+        return Scalar("bool")
+    if isinstance(a, int | np.integer) or a is int:
+        return Scalar("int")
+    if isinstance(a, float | np.floating) or a is float:
+        return Scalar("float")
+    if isinstance(a, tuple):
+        fields = getattr(a, "_fields", ())
+        return TupleOf(tuple(kind_of(i, f"{name}[{k}]") for k, i in enumerate(a)), tuple(fields))
+    if a is None or isinstance(a, str):
+        return Known(a)
+    if hasattr(a, "bitwidth") and hasattr(a, "name"):  # a type of Numba's
+        return Scalar("float" if "float" in a.name else "bool" if a.name.startswith("bool") else "int")
+    if hasattr(a, "ndim") and hasattr(a, "dtype") and hasattr(a, "layout"):
+        return _array(a.ndim, np.dtype(str(a.dtype)), name)
+    if str(a) == "bool":
+        return Scalar("bool")
+    inner = held_by(a)
+    if inner is not None:
+        held = [*zip(map(str, range(len(inner.args))), inner.args), *inner.keywords.items()]
+        kinds = tuple([kind_of(v, f"what {name} holds as {label}") for label, v in held])
+        return PartialOf(inner.func, kinds, tuple([label for label, _ in held]), len(inner.args))
+    if isinstance(a, types.FunctionType) or hasattr(a, "as_partial") or hasattr(a, "py_func"):
+        return Known(a)
+    raise TypeError(f"{name} is a {type(a).__name__}; numbers, arrays and tuples of them are taken")
+
+
+def _array(rank: int, dtype: np.dtype[Any], name: str) -> ArrayOf:
+    if dtype.kind not in "fiub" or dtype.itemsize > 8 or str(dtype) == "float16":
+        raise TypeError(f"{name} is an array of {dtype}; float32, float64, integers and bool are taken")
+    if rank == 0:
+        raise TypeError(f"{name} is an array without dimensions; pass a number, or an array of one element")
+    if not dtype.isnative:
+        raise TypeError(f"{name} is an array in another machine's order of bytes")
+    return ArrayOf(rank, str(dtype))
+
+
+def told_by(a: Any) -> Any:
+    """What tells the kind of an argument, where that is quickly told: its type, or its dtype and dimensions."""
+    of = type(a)
+    if of is np.ndarray:
+        return a.dtype, a.ndim
+    return of if of is float or of is int or of is bool else None
+
+
+def flat_names(name: str, of: Kind) -> list[str]:
+    """What the parts of a parameter are called."""
+    if isinstance(of, TupleOf):
+        labels = of.fields or tuple(map(str, range(len(of.items))))
+        return [p for label, k in zip(labels, of.items) for p in flat_names(f"{name}_{label}", k)]
+    if isinstance(of, PartialOf):
+        return [p for label, k in zip(of.labels, of.items) for p in flat_names(f"{name}_{label}", k)]
+    return [] if isinstance(of, Known) else [name]
+
+
+def names_given(name: str, of: Kind) -> list[str]:
+    """Those of them that a function holds which is an argument."""
+    if isinstance(of, TupleOf):
+        labels = of.fields or tuple(map(str, range(len(of.items))))
+        return [p for label, k in zip(labels, of.items) for p in names_given(f"{name}_{label}", k)]
+    return flat_names(name, of) if isinstance(of, PartialOf) else []
+
+
+def laps(a: np.ndarray[Any, Any]) -> bool:
+    """Do elements of an array share memory?"""
+    if a.flags.forc or not a.size:
+        return False
+    end = a.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1):
+        if stride < end:
+            return True
+        end += stride * (n - 1)
+    return False
+
+
+def like(x: Any, a: Any, name: str) -> Any:
+    if not isinstance(a, np.ndarray):
+        return float(x)
+    found = np.array(x, a.dtype)
+    if found.shape != a.shape:
+        raise ValueError(f"{name} has shape {found.shape}, and the array {a.shape}")
+    return found
+
+
+def as_seed(s: Any) -> Any:
+    if s is None:
+        return 0.0
+    return float(s) if isinstance(s, bool | int | float | np.generic) else np.asarray(s)
+
+
+def copied(a: Any) -> Any:
+    if isinstance(a, tuple):
+        copies = [copied(i) for i in a]
+        return type(a)(*copies) if hasattr(a, "_fields") else tuple(copies)
+    if (inner := held_by(a)) is not None:
+        return functools.partial(
+            inner.func, *map(copied, inner.args), **{n: copied(v) for n, v in inner.keywords.items()}
+        )
+    return a.copy() if isinstance(a, np.ndarray) else a
+
+
+def as_list(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, tuple) else [] if x is None else [x]
