@@ -102,11 +102,6 @@ def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
     return register(_registration["buffer"], hook)
 
 
-def of_kind(full: bool) -> list[Hook]:
-    """The backward hooks of all modules, if they are of this kind."""
-    return [*_global_backward_hooks.values()] if _global_is_full_backward_hook is full else []
-
-
 def registered(kind: str, module: Any, name: str, value: Any) -> Any:
     """What is kept of a value that a module is given under a name."""
     for hook in _registration[kind].values():

@@ -22,6 +22,7 @@ from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64
 from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.nn.modules import _everywhere
 from nbgrad.nn.modules._everywhere import (
     _global_backward_hooks,
     _global_backward_pre_hooks,
@@ -29,7 +30,6 @@ from nbgrad.nn.modules._everywhere import (
     _global_forward_hooks_always_called,
     _global_forward_hooks_with_kwargs,
     _global_forward_pre_hooks,
-    of_kind,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -1171,8 +1171,11 @@ class Module:
 
     def _backward_hooks_of(self, full: bool) -> list[Hook]:
         """The hooks of one kind; others of the two tables are of the other."""
+        everywhere: Any = ()
+        if _global_backward_hooks and _everywhere._global_is_full_backward_hook is full:
+            everywhere = _global_backward_hooks.values()
         own = self._backward_hooks.values() if self._is_full_backward_hook is full else ()
-        return [*of_kind(full), *own]
+        return [*everywhere, *own]
 
     def _call_forward_hook(self, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
         if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
