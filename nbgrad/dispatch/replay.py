@@ -30,9 +30,8 @@ from nbgrad.memory.pool import size_of
 from nbgrad.memory.storage import Spec
 from nbgrad.tape.modes import state
 
-MOST: Final = (
-    4 << 20
-)  # bytes: a large call takes its time on the device, and is not done twice more to be noted
+# Bytes: a large call takes its time on the device, and is not done twice more to be noted.
+MOST: Final = 4 << 20
 STEPS: Final = 64
 # When a call is to go its usual way: what is noted, too, is what such a text holds, not that it was called.
 _UNUSUAL: Final = (
@@ -202,15 +201,8 @@ def _written(
 ) -> Callable[..., Any]:
     scope: dict[str, Any] = dict(allocate=serves.allocate, bytes_=_bytes, driver=serves.driver, wrap=wrap)
     scope |= dict(armed=armed, casting=casting, compiling=compiling, determinism=determinism, noting=noting)
-    scope |= dict(
-        streams=streams,
-        kept=memory.kept,
-        multiply=serves.multiply,
-        At=_At,
-        usual=usual,
-        nan=float("nan"),
-        inf=float("inf"),
-    )
+    scope |= dict(streams=streams, kept=memory.kept, multiply=serves.multiply, At=_At, usual=usual)
+    scope |= dict(nan=float("nan"), inf=float("inf"))
     done: list[Any] = []
 
     def add(call: str, *args: Any) -> None:
