@@ -20,7 +20,6 @@ from functools import partial
 from types import (
     BuiltinFunctionType,
     CellType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -34,6 +33,7 @@ import numpy as np
 
 from nbgrad import adjoints
 from nbgrad.compiled.arguments import exact
+from nbgrad.compiled.asked import asked
 from nbgrad.compiled.capture import Codes
 from nbgrad.compiled.graph import Unknown
 from nbgrad.compiled.numbers import Spot, kinds, numeric, told
@@ -58,39 +58,6 @@ _CONSTANT = (
 _TABLES = (dict, OrderedDict, defaultdict)
 _ABSENT = object()
 _lines = itertools.count(1)
-# Names that nbgrad's own code asks a user's class for.
-_CALLED = {"forward", "backward", "setup_context", "__call__", "__getattr__", "__getattribute__"}
-# Names of what may read attributes that no code names.
-_LOOKS = {
-    "getattr",
-    "vars",
-    "__dict__",
-    "dir",
-    "attrgetter",
-    "methodcaller",
-    "__getattribute__",
-    "eval",
-    "exec",
-    "locals",
-}
-# And of what may ask whether there is one.
-_ASKS = {"hasattr", "AttributeError", "Exception", "BaseException", "suppress"}
-# And of what may ask for the order of a table.
-_WALKS = {
-    "values",
-    "items",
-    "keys",
-    "list",
-    "tuple",
-    "dict",
-    "next",
-    "iter",
-    "popitem",
-    "reversed",
-    "zip",
-    "map",
-}
-_WALKING = {"GET_ITER", "CALL_FUNCTION_EX", "DICT_UPDATE", "DICT_MERGE", "LIST_EXTEND", "SET_UPDATE"}
 _OF_MODULES = {*vars(module.Module()), "forward"}
 _OURS, _SYSTEM = "nbgrad", sys.stdlib_module_names | {"numpy"}
 
@@ -111,12 +78,7 @@ class State:
         self.spots: dict[tuple[int, Any], tuple[Spot, Any]] = {}  # where numbers are, and those
         self.loose: dict[tuple[int, Any], Spot] = {}
         self.line = 0  # the same of states that follow one another
-        named = {n for code, _ in codes.values() for n in code.co_names}
-        if behind is not None:
-            named = {n for code, _ in codes.values() for n in set(code.co_names) - _of_context(code)}
-        self.used, self.all_read = named | _CALLED, not named.isdisjoint(_LOOKS)
-        self.walks = not named.isdisjoint(_WALKS) or any([_walks(code) for code, _ in codes.values()])
-        self.asks = self.all_read or not named.isdisjoint(_ASKS)
+        self.used, self.all_read, self.asks, self.walks = asked(codes, behind is not None)
         self.lines: list[tuple[str, str]] = []  # a condition, and what it looks at
         self.names: dict[str, Any] = {"absent": _ABSENT, "Tensor": Tensor}
         self.tensors: dict[int, tuple[Tensor, str]] = {}
@@ -471,27 +433,6 @@ class State:
             except Exception:
                 return path
         return "something that is as it was by now"
-
-
-def _of_context(code: CodeType) -> set[str]:
-    """Names that a `backward` reads of its context alone, which has what the call put there."""
-    if code.co_name != "backward" or not code.co_argcount:
-        return set()
-    own: set[str] = set()
-    others: set[str] = set()
-    before: Any = None
-    for each in dis.get_instructions(code):
-        if isinstance(each.argval, str) and each.opname.startswith("LOAD_") and each.argval in code.co_names:
-            (own if before == ("LOAD_FAST", code.co_varnames[0]) else others).add(each.argval)
-        elif isinstance(each.argval, str) and each.argval in code.co_names:
-            others.add(each.argval)
-        if each.opname != "CACHE":
-            before = each.opname, each.argval
-    return own - others
-
-
-def _walks(code: CodeType) -> bool:
-    return any(each.opname in _WALKING for each in dis.get_instructions(code))
 
 
 def _contents(cell: CellType) -> Any:
