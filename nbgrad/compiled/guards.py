@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import CellType, FunctionType
@@ -182,10 +181,11 @@ def _layout() -> _Layout | None:
 def _same() -> Callable[..., bool]:
     known = _layout()
     assert known is not None
-    holes = dict(HEAD=_HEAD, TYPE=_TYPE, BEHIND=_BEHIND, ENTRY=_ENTRY, OF_THREAD=_OF_THREAD, GRAD=_GRAD)
-    holes |= dict(NO_GRAD=_NO_GRAD, OF_GRAD=known.autograd["grad"])
-    holes |= dict(OF_NODE=known.tensor["_node"], OF_SPEC=known.tensor["_spec"])
-    text = re.sub(r"\$(\w+)", lambda m: str(holes[m[1]]), _TEXT)
+    kinds = dict(BEHIND=_BEHIND, ENTRY=_ENTRY, OF_THREAD=_OF_THREAD, GRAD=_GRAD, NO_GRAD=_NO_GRAD)
+    places = dict(
+        OF_GRAD=known.autograd["grad"], OF_NODE=known.tensor["_node"], OF_SPEC=known.tensor["_spec"]
+    )
+    text = build.filled(_TEXT, **kinds, **places)
     address = build.native("guards", text, ["same"], "what a compiled call rests on")["same"]
     return calls.python_function("same", address, b"")
 

@@ -233,6 +233,21 @@ def _shown(file: str, source: str) -> str:
     return os.path.join(kept.place, file)
 
 
+# Where Python's objects have what texts in LLVM's language read: behind the head, which the type ends; and what bytes hold, whose size
+# counts a zero at the end.
+_FIELDS = {
+    "HEAD": object.__basicsize__,
+    "TYPE": object.__basicsize__ - 8,
+    "BYTES": bytes.__basicsize__ - 1,
+}
+
+
+def filled(text: str, **holes: Any) -> str:
+    """A text in LLVM's own language, which is full of braces, with what its `$NAMES` stand for."""
+    known = _FIELDS | holes
+    return re.sub(r"\$(\w+)", lambda m: str(known[m[1]]), text)
+
+
 def native(name: str, text: str, symbols: Sequence[str], title: str) -> dict[str, int]:
     """The addresses of functions that a text in LLVM's own language defines, made and kept as kernels are; listed under the title."""
     with uninterrupted(), LOCK:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import re
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -676,12 +675,9 @@ def _text() -> str:
         **{"CONDITION": CONDITION, "SPINS": SPINS, "PATIENCE": PATIENCE, "WORDS": WORDS, "GENERAL": GENERAL},
         **{"FLOATS": _FLOATS, "BEHIND": _BEHIND, "FIRST": _FIRST, "STOP": _FIRST + 1, "COUNT_FLOATS": FLOATS},
         **{"IN_VECTORS": _IN_VECTORS, "ON_STACK": _ON_STACK},
-        "HEAD": object.__basicsize__,
-        "TYPE": object.__basicsize__ - 8,  # which the head ends with
-        "BYTES": bytes.__basicsize__ - 1,  # whose last byte ends the text
         "PAUSE": "call void @llvm.x86.sse2.pause()" if x86 else "",
     }
-    text = re.sub(r"\$(\w+)", lambda m: str(holes[m[1]]), _CREW + _CALLS + _PLAY)
+    text = build.filled(_CREW + _CALLS + _PLAY, **holes)
     return text + ("declare void @llvm.x86.sse2.pause()\n" if x86 else "") + invoke()
 
 

@@ -29,7 +29,6 @@ from nbgrad.kernels.processor import HERE
 from nbgrad.kernels.store import store
 
 Refused = image.Refused
-_HEAD = object.__basicsize__
 _OTHER = 2
 
 # Memory as Numba counts it: how often it is used, two words for who frees it otherwise, where its data stands, its size.
@@ -264,11 +263,7 @@ bad:
 
 @cached(1)
 def _call() -> int:
-    holes = {"$HEAD": _HEAD, "$TYPE": _HEAD - 8, "$BYTES": bytes.__basicsize__ - 1}
-    text = _CALL
-    for hole, value in holes.items():
-        text = text.replace(hole, str(value))
-    return build.native("entry", text, ["entry"], "calls of plain functions")["entry"]
+    return build.native("entry", build.filled(_CALL), ["entry"], "calls of plain functions")["entry"]
 
 
 @cached(256)

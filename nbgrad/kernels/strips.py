@@ -107,7 +107,7 @@ class Strip(NamedTuple):
 
 @cached(1)
 def blocks() -> int:
-    text = _BLOCKS.replace("$WORDS", str(calls.WORDS)) + calls.invoke()
+    text = build.filled(_BLOCKS, WORDS=calls.WORDS) + calls.invoke()
     return build.native("blocks", text, ["blocks"], "kernels by strips")["blocks"]
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import struct
 import sys
 from collections.abc import Callable
@@ -224,10 +223,8 @@ def _text(threads: int) -> str:
     holes = {
         **{name: k for k, name in enumerate(_KNOWN)},
         **{"DEVICE": DEVICE, "STREAM": STREAM, "LAST": LAST, "MOST": MOST, "THREADS": threads},
-        "TYPE": object.__basicsize__ - 8,  # which the head ends with
-        "BYTES": bytes.__basicsize__ - 1,
     }
-    return re.sub(r"\$(\w+)", lambda m: str(holes[m[1]]), _TEXT)
+    return build.filled(_TEXT, **holes)
 
 
 @cached(1)
