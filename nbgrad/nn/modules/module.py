@@ -1147,7 +1147,8 @@ class Module:
                     got = hook(self, args)
                     if got is not None:
                         args = got if isinstance(got, tuple) else (got,)
-            backward = self._backward_hooks_of(True)
+            some = self._backward_hooks or _global_backward_hooks
+            backward = self._backward_hooks_of(True) if some else []
             before = [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
             watched = BackwardHook(self, backward, before) if backward or before else None
             if watched is not None:
@@ -1161,7 +1162,8 @@ class Module:
                 if not isinstance(result, (Tensor, tuple)):
                     _not_hooked(result)
                 result = watched.setup_output_hook(result)
-            old = self._backward_hooks_of(False)
+            some = self._backward_hooks or _global_backward_hooks  # as forward may register one
+            old = self._backward_hooks_of(False) if some else []
             if old:
                 hook_old_way([WithModule(hook, self) for hook in old], args, result)
             return result
@@ -1171,9 +1173,8 @@ class Module:
 
     def _backward_hooks_of(self, full: bool) -> list[Hook]:
         """The hooks of one kind; others of the two tables are of the other."""
-        everywhere: Any = ()
-        if _global_backward_hooks and _everywhere._global_is_full_backward_hook is full:
-            everywhere = _global_backward_hooks.values()
+        kind = _everywhere._global_is_full_backward_hook
+        everywhere = _global_backward_hooks.values() if kind is full else ()
         own = self._backward_hooks.values() if self._is_full_backward_hook is full else ()
         return [*everywhere, *own]
 
