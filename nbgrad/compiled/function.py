@@ -23,7 +23,7 @@ from nbgrad.compiled.after import After
 from nbgrad.compiled.arguments import Kept, Kind
 from nbgrad.compiled.capture import recording
 from nbgrad.compiled.explain import Entry, Explanation, Progress, explained, say
-from nbgrad.compiled.graph import Unknown
+from nbgrad.compiled.graph import Strange, Unknown
 from nbgrad.compiled.history import Way, rehearse, saved_tensors
 from nbgrad.compiled.lower import Run, lower
 from nbgrad.compiled.making import divide, improved, let_go, save, why_not_again
@@ -38,6 +38,8 @@ from nbgrad.tape.modes import shared
 from nbgrad.tape.modes import state as modes
 
 _TRIES = 4  # records of one kind of call until it is given up
+_PATIENT = 16  # where other threads may be to blame
+_ALONE = 2  # threads, of which one tells how long it takes
 LIMIT = 8  # programs of one function
 
 
@@ -255,13 +257,16 @@ class Compiled:
                 )
         return state if state.lines else None
 
-    def _refuse(self, kind: Kind, why: str, for_good: bool, where: Where | None) -> None:
-        """`where` are the lines to cut at; None where no cut would help."""
+    def _refuse(
+        self, kind: Kind, why: str, for_good: bool, where: Where | None, strange: bool = False
+    ) -> None:
+        """`where` are the lines to cut at; None where no cut would help. What is `strange` another thread may have done."""
         again = self._is_piece and why == self._why  # a piece may be cut as well at once
         self._why = why
         self._tries[kind.key] = tries = self._tries.get(kind.key, 0) + (_TRIES if for_good or again else 1)
         say(f"{self!r}: {why}")
-        if tries < _TRIES:
+        others = strange and threading.active_count() > _ALONE
+        if tries < (_PATIENT if others else _TRIES):
             return
         if why not in self._reasons:
             self._reasons.append(why)
@@ -390,7 +395,7 @@ class Compiled:
             for each in (key, (kind.key, line, None)):
                 self._seen.pop(each, None)
         except Unknown as error:
-            self._refuse(kind, str(error), bool(where), where)
+            self._refuse(kind, str(error), bool(where), where, isinstance(error, Strange))
         return result
 
     def _with_others(

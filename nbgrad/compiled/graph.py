@@ -26,6 +26,10 @@ class Unknown(Exception):
     """Why a call cannot be done from a record."""
 
 
+class Strange(Unknown):
+    """It may be what another thread did meanwhile."""
+
+
 @dataclass(eq=False)
 class Memory:
     """`inside` is made and forgotten by the program; `fresh` is made by each call for what it returns; `outside` belongs to a tensor

@@ -27,6 +27,7 @@ from nbgrad.compiled.graph import (
     Memory,
     Op,
     Place,
+    Strange,
     Table,
     Unknown,
     layout_of,
@@ -138,11 +139,11 @@ class _Lowering:
         if found is None:
             if at_a == at_b or not base_b.nbytes:
                 if base_b.nbytes and at_b in self.alive and not only_ours(at_b):
-                    raise Unknown("a tensor is used that no name leads to")
+                    raise Strange("a tensor is used that no name leads to")
                 found = self.add(CONSTANT, base_b)
             else:
                 if at_b in self.alive_before:
-                    raise Unknown("a tensor is used that no name leads to")
+                    raise Strange("a tensor is used that no name leads to")
                 found = self.add(INSIDE, base_b)
                 self.was[at_b] = at_a
         elif found.kind == INSIDE:

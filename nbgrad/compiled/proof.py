@@ -16,7 +16,7 @@ import numpy as np
 
 from nbgrad.base.collector import alive
 from nbgrad.compiled import capture
-from nbgrad.compiled.graph import DRAWN, GIVEN, GRAD, SAVED, Memory, Unknown
+from nbgrad.compiled.graph import DRAWN, GIVEN, GRAD, SAVED, Memory, Strange, Unknown
 from nbgrad.compiled.replay import Ready
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.module import Module
@@ -154,7 +154,7 @@ def nothing_else_lives(alive: dict[int, Any], known: set[int]) -> None:
     if strange():
         gc.collect()
         if strange():
-            raise Unknown("a tensor that the call made is kept by something else than its result")
+            raise Strange("a tensor that the call made is kept by something else than its result")
 
 
 def prove(ready: Ready, snapshot: Snapshot, run: Run, steps: list[Step], back: bool = False) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 import nbgrad as T
 from nbgrad.compiled import capture, proof
+from nbgrad.compiled.graph import Strange
 from tests.compiled.programs import difference
 
 F = T.nn.functional
@@ -339,6 +340,29 @@ def test_interrupted_calls_are_none_that_made_no_program(monkeypatch: pytest.Mon
             with pytest.raises(KeyboardInterrupt):
                 f(T.ones(1))
     assert [f(T.ones(1)).item() for _ in range(4)] == [2.0] * 4 and programs(f) == 1
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_what_other_threads_may_have_done_is_tried_more_often(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f = T.compile(lambda x: x + 1, fullgraph=True)
+    kept: list[Any] = []
+    holding = f._make
+
+    def make(*args: Any) -> None:
+        kept.append(args)
+        if len(kept) <= 6:
+            raise Strange("a tensor is used that no name leads to")
+        holding(*args)
+
+    monkeypatch.setattr(f, "_make", make)
+    monkeypatch.setattr(threading, "active_count", lambda: count)
+    if count == 1:
+        with pytest.raises(RuntimeError, match="a tensor is used that no name leads to"):
+            [f(T.ones(1)) for _ in range(16)]
+    else:
+        assert [f(T.ones(1)).item() for _ in range(16)] == [2.0] * 16 and programs(f) == 1
 
 
 def interrupted(*_: Any) -> None:
