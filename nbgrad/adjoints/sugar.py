@@ -52,15 +52,22 @@ def _own(body: Sequence[ast.stmt]) -> list[ast.AST]:
     return found
 
 
-def _changed(tree: ast.FunctionDef) -> set[str]:
-    """Names of what is made longer or shorter."""
-    calls = [n.func for n in _own(tree.body) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    return {f.value.id for f in calls if f.attr in _CHANGES and isinstance(f.value, ast.Name)}
+def _changed(tree: ast.FunctionDef) -> dict[str, int]:
+    """Names of what is made longer or shorter, and the line behind which it is not: in a loop, that loop's last."""
+    own, found = _own(tree.body), dict[str, int]()
+    loops = [n for n in own if isinstance(n, ast.For | ast.While)]
+    for n in own:
+        f = n.func if isinstance(n, ast.Call) else None
+        if isinstance(f, ast.Attribute) and f.attr in _CHANGES and isinstance(f.value, ast.Name):
+            ends = [n for n in loops if n.lineno <= f.lineno <= (n.end_lineno or 0)]
+            last = max([n.end_lineno or 0 for n in (*ends, f)])
+            found[f.value.id] = max(last, found.get(f.value.id, 0))
+    return found
 
 
 def _lists(tree: ast.FunctionDef) -> set[str]:
     """Names of lists that grow, or are made by a loop."""
-    found = _changed(tree)
+    found = {*_changed(tree)}
     for n in _own(tree.body):
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.ListComp):
             found |= {t.id for t in n.targets if isinstance(t, ast.Name)}
@@ -88,8 +95,9 @@ def _plus(name: str, by: int) -> ast.expr:
 
 
 class _Plain(ast.NodeTransformer):
-    def __init__(self, taken: set[str], lists: set[str], changed: set[str]) -> None:
-        self.taken, self.lists, self.changed = taken, lists, changed & lists
+    def __init__(self, taken: set[str], lists: set[str], changed: dict[str, int]) -> None:
+        self.taken, self.lists = taken, lists
+        self.changed = {name: line for name, line in changed.items() if name in lists}
         self.inside: dict[str, list[ast.expr]] = {}
         self.before: list[ast.stmt] | None = (
             None  # statements that come before the one that we are in; None where none may
@@ -176,7 +184,7 @@ class _Plain(ast.NodeTransformer):
                 return self.made(target.id, s.value)
         given = s.value.elts if isinstance(s.value, ast.Tuple | ast.List) else [s.value]
         for e in given:
-            if isinstance(e, ast.Name) and e.id in self.changed:
+            if isinstance(e, ast.Name) and s.lineno <= self.changed.get(e.id, 0):
                 s.of_two_names = e.id  # type: ignore[attr-defined]
         return self.generic_visit(s)
 

@@ -316,3 +316,12 @@ def lists_that_are_copied(x):
     found[0] = 3.0
     found.append(x[2])
     return last[0] * all_of_them[0] * len(all_of_them) + found[1] * kept[4] + len(kept) + sum(found[3:])
+
+
+def list_by_another_name(x):
+    found = [x[0]]
+    for k in range(1, 4):
+        found.append(x[k] * x[k - 1])
+    also = found  # which is as long as it will be
+    also[-1] = also[0] * found[1]
+    return sum(also) + len(also) * found[-1] + also[2]

@@ -247,3 +247,12 @@ def list_by_another_name(x):
     also.append(x[1])
     values.append(x[2])
     return values[0] * also[1]
+
+
+def list_by_another_name_in_a_loop(x):
+    values, s = [x[0]], 0.0
+    for k in range(3):
+        also = values
+        values.append(x[k])
+        s += also[-1]
+    return s
