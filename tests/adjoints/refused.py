@@ -250,7 +250,8 @@ def list_by_another_name(x):
 
 
 def list_by_another_name_in_a_loop(x):
-    values, s = [x[0]], 0.0
+    values = [x[0]]
+    s = 0.0
     for k in range(3):
         also = values
         values.append(x[k])
