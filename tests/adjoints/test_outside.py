@@ -16,8 +16,8 @@ from tests.adjoints.outside import algorithms, flow, meanings, sciences
 CASES = [*sciences.CASES, *flow.CASES, *meanings.CASES, *algorithms.CASES]
 REFUSED = {
     *("any_all", "f_const_branch", "fancy2", "fill_diag", "late_def", "list_alias"),
-    *("list_fn", "list_min", "list_mult", "np6", "np7", "nt_loop", "poly", "ravel_write", "reshape_alias"),
-    *("reshape_write", "specials", "three_d", "tuples", "walrus"),
+    *("list_fn", "list_min", "list_mult", "np7", "nt_loop", "poly", "ravel_write", "reshape_alias"),
+    *("reshape_write", "specials", "walrus"),
 }
 WEIGHTS = [np.array(w) for w in ([0.7, -1.3, 0.45, 1.9, 0.2], [1.1, 0.6, -0.8], [-0.5, 0.9], [0.3, 1.4])]
 
