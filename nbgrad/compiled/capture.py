@@ -419,7 +419,9 @@ def _kind(frame: FrameType) -> str:
     module = _module(frame)
     top = module.split(".")[0]
     if top != _OURS:
-        return "system" if top in _SYSTEM else "imports" if _imported(frame) else "users"
+        # What makes a named tuple is in a module of its own, ours or a user's.
+        system = top in _SYSTEM or top.startswith("namedtuple_")
+        return "system" if system else "imports" if _imported(frame) else "users"
     name = code.co_name
     if code is _ZEROS:
         return "zeros"
