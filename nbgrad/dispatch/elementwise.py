@@ -8,6 +8,7 @@ transforms cost the short way nothing.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter
@@ -517,8 +518,16 @@ def may_meet(storage: Storage, other: Storage) -> bool:
     a, b = storage.memory, other.memory
     if a is b or (a.base is None and b.base is None):
         return a is b
-    a, b = [m if m.base is None else m.base for m in (a, b)]
-    return a is b or any([not isinstance(m, np.ndarray) or m.base is not None for m in (a, b)])
+    a, b = _owner(a), _owner(b)
+    return a is b or a is None or b is None
+
+
+def _owner(memory: Any) -> Any:
+    """What has a buffer's memory all for itself, as arrays of NumPy's and of Python's do; None where that is not known."""
+    base = memory if memory.base is None else memory.base
+    if type(base) is memoryview:  # as of `tensor([1.0, 2.0])`
+        return base.obj if type(base.obj) in (array, bytearray) else None
+    return base if isinstance(base, np.ndarray) and base.base is None else None
 
 
 def meets(t: Tensor, other: Tensor) -> bool:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from nbgrad.core.tensor import storage_of
+from nbgrad.dispatch.elementwise import may_meet
 from tests.support import T
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use of .* on expanded tensors is deprecated")
@@ -312,3 +314,16 @@ def test_what_is_shown_twice_is_written_in_order() -> None:
     with pytest.raises(RuntimeError, match="more than one element"):
         T.ones(1).expand(3).fill_(T.tensor(2.0))
     assert T.ones(1).expand(3).fill_(2.0).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_memory_of_lists_is_known_to_be_apart_and_that_of_a_buffer_is_not() -> None:
+    """A short way asks whether two tensors may show the same memory: of Python's arrays it knows who has it."""
+    a, b = [storage_of(T.tensor(values)) for values in ([1.0, 2.0], [3.0, 4.0])]
+    assert not may_meet(a, b) and not may_meet(a, storage_of(T.ones(2) + 1))
+    memory = bytearray(16)
+    x, y = T.frombuffer(memory, dtype=T.float32), T.frombuffer(memory, dtype=T.float32, offset=4)
+    assert may_meet(storage_of(x), storage_of(y))
+    z = T.frombuffer(memoryview(memory)[4:], dtype=T.float32)
+    assert may_meet(storage_of(x), storage_of(z))
+    part = np.frombuffer(memory, np.float32)[1:]
+    assert may_meet(storage_of(x), storage_of(T.from_numpy(part)))

@@ -667,6 +667,24 @@ PARTED: dict[str, Any] = {
     "backwards": lambda at, T: (range(2, -1, -1), at.tolist()),
     "no range": lambda at, T: (slice(None), range(0)),
     "list of more than an int64": lambda at, T: [2**70],
+    "numbers of numpy's": lambda at, T: (np.int64(1), np.int32(2)),
+    "a number of numpy's": lambda at, T: np.int64(-1),
+    "numpy's and vector": lambda at, T: (np.int64(1), at),
+    "a tensor's number and vector": lambda at, T: (at[1], at),
+    "dots and vector": lambda at, T: (..., at),
+    "vector and none": lambda at, T: (at, None),
+    "mask": lambda at, T: T.arange(4) != at[1],
+    "mask of none": lambda at, T: T.arange(4) > 5 + at[1] ** 2,
+    "number and mask": lambda at, T: (1, T.arange(4) != at[1]),
+    "mask and slice": lambda at, T: (T.arange(4) != at[1], slice(1, 3)),
+    "mask and vector": lambda at, T: (T.arange(4) != 2, at),
+    "mask of another size": lambda at, T: (slice(None), T.arange(5) != 2),
+    "dots": lambda at, T: ...,
+    "none": lambda at, T: None,
+    "whole": lambda at, T: slice(None),
+    "nothing": lambda at, T: (),
+    "float": lambda at, T: at.double(),
+    "slice of floats": lambda at, T: (slice(0.5, None), at),
 }
 
 
@@ -688,6 +706,54 @@ def test_indices_of_all_kinds_and_their_next(torch: Any, name: str) -> None:
         for dims in (2, 3):
             got, want = (outcome(partial(run, lib, place, dims)) for lib in (T, torch))
             assert_same(got, want, f"{name} {place} {dims}")
+
+
+# What is written over, made of a leaf of (4, 4).
+TARGETS: dict[str, Callable[[Any], Any]] = {
+    "computed": lambda leaf: leaf * 1,
+    "its view": lambda leaf: (leaf * 1)[:, :],
+    "a turned view": lambda leaf: (leaf * 1).t(),
+    "view of one of three": lambda leaf: (leaf * leaf.new_tensor([1.0, 2.0, 3.0]).view(3, 1, 1))[1],
+    "leaf": lambda leaf: leaf,
+    "view of a leaf": lambda leaf: leaf[:],
+    "one of several": lambda leaf: (leaf * 1).view(1, 4, 4).unbind(0)[0],
+    "unrecorded": lambda leaf: leaf.detach().clone(),
+    "its part": lambda leaf: leaf.detach().clone().view(2, 8)[:, :8].view(4, 4),
+    "expanded": lambda leaf: leaf.detach()[0].expand(4, 4),
+}
+VALUES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "number": lambda x, part, leaf: 2.5,
+    "int": lambda x, part, leaf: 3,
+    "bool": lambda x, part, leaf: True,
+    "not a number": lambda x, part, leaf: "1",
+    "tensor": lambda x, part, leaf: part.detach() * 2 + 1,
+    "recorded": lambda x, part, leaf: (part * 0 + 3) * leaf[0, 0],
+    "one": lambda x, part, leaf: leaf[1, 1] * 2,
+    "of another dtype": lambda x, part, leaf: part.detach().float(),
+    "of another shape": lambda x, part, leaf: part.detach().unsqueeze(0).expand(2, *part.shape),
+}
+WRITTEN = [(target, value) for target in TARGETS for value in ("number", "tensor", "recorded")]
+WRITTEN += [(target, value) for target in ("computed", "unrecorded") for value in VALUES]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", PARTED)
+def test_writes_by_all_kinds_of_indices_and_their_next(torch: Any, name: str) -> None:
+    def run(lib: Any, target: str, value: str, place: int) -> Any:
+        leaf = lib.arange(16.0, dtype=lib.float64).view(4, 4).requires_grad_()
+        x = TARGETS[target](leaf)
+        index = PARTED[name](lib.tensor([2, place, 1]), lib)
+        given = VALUES[value](x, x[index], leaf)
+        x[index] = given
+        seen = [x, x._version, x.requires_grad, x.is_leaf]
+        if x.requires_grad:
+            seen += [x.grad_fn.name(), *lib.autograd.grad((x * x).sum(), leaf)]
+        return seen
+
+    for target, value in WRITTEN:
+        for place in (0, 0, 3, -9) if target == "computed" else (0, 0, 3):
+            got, want = (outcome(partial(run, lib, target, value, place)) for lib in (T, torch))
+            assert_same(got, want, f"{name} {target} {value} {place}")
 
 
 @pytest.mark.oracle

@@ -363,11 +363,6 @@ _planless: Table[tuple[Any, ...], Spec] = Table(
     "ops.index.brackets.planless", 4096
 )  # shown without a plan: nothing
 
-# What stands for the end of a dimension while an index is looked up: `slice.indices` makes a key of a slice in one call, in which -1 and
-# this less 1 are the same. So it is a number that no program has, and above the size of any dimension that has a plan.
-_END = 0x2B7E151628AED2A6
-_LONGEST = 1 << 60
-
 _GETITEM = """
 def _getitem(self, index):
     kind = index.__class__
@@ -379,7 +374,7 @@ def _getitem(self, index):
             if 0 <= at < size:
                 byte = at * step
                 {row}
-    elif kind is tuple or kind is slice:
+    elif kind is tuple or kind is slice or index is None or index is ...:
         try:
             {key}
         except (TypeError, ValueError):
@@ -414,6 +409,8 @@ _DOUBTFUL = "elif kind is not int and {0} is not None and {0} is not ...:"
 _KEY: Lines = [
     "if kind is slice:",
     ["key = self._spec, index.indices(end)"],
+    "elif kind is not tuple:",
+    ["key = self._spec, None, None, None, None, index"],
     "elif len(index) == 2:",
     [
         "first, second = index",
@@ -442,7 +439,7 @@ def _key_of(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
     for x in index:
         kind = type(x)
         if kind is slice:
-            items.append(x.indices(_END))
+            items.append(x.indices(named.END))
         elif kind is int or x is None or x is Ellipsis:
             items.append(x)
         else:
@@ -457,7 +454,8 @@ def _with_tensors(index: Any) -> Any:
     """Lists of ints and ranges as the tensors that they stand for, which are the quicker way."""
     kind = type(index)
     if kind is tuple and not _LISTS.isdisjoint(map(type, index)):
-        return tuple([_with_tensors(x) if type(x) in _LISTS else x for x in index])
+        made = tuple([_with_tensors(x) if type(x) in _LISTS else x for x in index])
+        return index if all([a is b for a, b in zip(index, made)]) else made
     if kind is range and index and -(2**63) <= min(index[0], index[-1]) <= max(index[0], index[-1]) < 2**63:
         return _of_array(np.arange(index.start, index.stop, index.step, dtype=np.int64))
     if kind is list and {*map(type, index)} == {int} and max(map(abs, index)) < 2**63:
@@ -469,10 +467,10 @@ _LISTS = {list, range}
 
 
 def _with_numbers(index: Any) -> Any:
-    """An index with numbers in the place of tensors of one integer, if it has any and no other tensors; else None."""
+    """An index with numbers in the place of NumPy's, and of tensors of one integer, if it has any and no other tensors; else None."""
     kind = index.__class__
     if kind is not tuple and kind is not Tensor:
-        return None
+        return int(index) if isinstance(index, np.integer) else None
     found = False
     for x in index if kind is tuple else (index,):
         if x.__class__ is Tensor:
@@ -480,80 +478,50 @@ def _with_numbers(index: Any) -> Any:
             if at.ndim or at.read is None or at.dtype not in _AS_INT:
                 return None
             found = True
+        elif isinstance(x, np.integer):
+            found = True
         elif isinstance(x, Tensor):
             return None
     if not found:
         return None
-    return tuple([x.item() if x.__class__ is Tensor else x for x in index]) if kind is tuple else index.item()
+    if kind is Tensor:
+        return index.item()
+    return tuple([x.item() if x.__class__ is Tensor or isinstance(x, np.integer) else x for x in index])
 
 
 def _anew(self: Tensor, index: Any) -> Tensor:
     """What has no plan, or none yet."""
-    index = _with_tensors(index)
     kind = type(index)
-    if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
-        return _getitem(self, numbers)
     if (kind is Tensor or kind is tuple) and (found := named.read(self, index)) is not None:
         return found
-    if kind is tuple and (found := _parted(self, index)) is not None:
-        return found
+    if kind is not Tensor and (tensors := _with_tensors(index)) is not index:
+        return _anew(self, tensors)
+    if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
+        return _getitem(self, numbers)
     if kind is int or kind is slice or kind is tuple:
         if _planned(self, index):
             return _getitem(self, index)
-    elif isinstance(index, np.integer):
-        return _getitem(self, int(index))
     elif index is None or index is Ellipsis:
         return _getitem(self, (index,))
     out, rest = _basic(self, index)
     if rest:
         result = _index(out, place=_place(out, rest, _kept(out)))
-        named.learn(out, tuple([_WHOLE if x is None else x for x in rest]))
+        named.learn(self, index, out, rest)
         return result
     return alias(out) if out is self else out
-
-
-_WHOLE = slice(None)
-
-
-def _parted(t: Tensor, index: tuple[Any, ...]) -> Tensor | None:
-    """What an index of index tensors and others shows, if what is basic of it shows something that was read so before."""
-    basic: list[Any] = []
-    rest: list[Any] = []
-    tensors = False
-    for x in index:
-        kind = x.__class__
-        if kind is Tensor:
-            if not x._spec.ndim or x._spec.dtype not in (dtypes.int64, dtypes.int32):
-                return None
-            tensors = True
-            basic.append(_WHOLE)
-            rest.append(x)
-        elif kind is int:
-            basic.append(x)
-        elif kind is slice or x is None:
-            basic.append(x)
-            rest.append(_WHOLE)
-        else:
-            return None
-    if not tensors or type(t._spec) is Marked:
-        return None
-    while rest[-1] is _WHOLE:
-        rest.pop()
-    view = _getitem(t, tuple(basic))
-    return None if view._spec is t._spec else named.read(view, tuple(rest))
 
 
 def _planned(t: Tensor, index: Any) -> bool:
     """Make the plan of an index, if there was none; whether there is one now."""
     sp = t._spec
-    if type(sp) is Marked or shared.rare or not t._spec.numel or max(sp.shape, default=0) >= _LONGEST:
+    if type(sp) is Marked or shared.rare or not t._spec.numel or max(sp.shape, default=0) >= named.LONGEST:
         return False
     if t._storage is not None and t._storage.inference:
         return False
     if type(index) is int:
         return sp.ndim > 0 and sp not in _rows and bool(_rows.keep(sp, _row(sp)))
     if type(index) is slice:
-        key: Any = (sp, index.indices(_END))
+        key: Any = (sp, index.indices(named.END))
     elif len(index) == 2 and type(index[0]) is type(index[1]) is int:
         return sp.ndim > 1 and sp not in _elements and bool(_elements.keep(sp, _element(sp)))
     else:
@@ -591,7 +559,7 @@ _getitem = function(
         key=_KEY,
         view=looking("self", "kept", ANY),
     ),
-    _scope | {"anew": _anew, "end": _END, "key_of": _key_of, "__name__": __name__},
+    _scope | {"anew": _anew, "end": named.END, "key_of": _key_of, "__name__": __name__},
     "x[...]",
     "basic indices",
 )
@@ -630,7 +598,7 @@ def _seen(t: Tensor, index: Any) -> tuple[Spec, int] | None:
             return (shown, at * step + to * width) if 0 <= at < size and 0 <= to < columns else None
     elif kind is tuple or kind is slice:
         try:
-            key: Any = (sp, index.indices(_END)) if kind is slice else _key_of(sp, index)
+            key: Any = (sp, index.indices(named.END)) if kind is slice else _key_of(sp, index)
         except (TypeError, ValueError):
             return None
         look = _view_of(key)
@@ -639,6 +607,8 @@ def _seen(t: Tensor, index: Any) -> tuple[Spec, int] | None:
         nothing = _planless.get(key)
         if nothing is not None:
             return None if nothing.numel else (nothing, 0)
+    elif index is None or index is ...:
+        return _seen(t, (index,))
     else:
         return None
     return _seen(t, index) if _planned(t, index) else None
@@ -646,25 +616,24 @@ def _seen(t: Tensor, index: Any) -> tuple[Spec, int] | None:
 
 def _write(t: Tensor, index: Any, value: Any) -> bool:
     """Write without the view between, and leave the record that the write to a view would: whether this could be done. The long way is
-    due where more is asked than these lines know: of views and leaves, of gradients that are to be kept, of memory that both share."""
+    due where more is asked than these lines know: of a record for views and leaves, of gradients that are to be kept, of memory that both
+    share."""
     kind, storage = value.__class__, t._storage
+    if not (kind is Tensor or kind is float or kind is int) or shared.rare:
+        return False
     recorded = state.grad and (
-        t._rg or (kind is Tensor and value._rg and (value._rg == 1 or requires(value)))
+        (t._rg and (t._rg == 1 or requires(t)))
+        or (kind is Tensor and value._rg and (value._rg == 1 or requires(value)))
     )
-    if (
-        not (kind is Tensor or kind is float or kind is int)
-        or t._view is not None
-        or t._ad is not None
-        or shared.rare
-        or (storage is not None and storage.inference)
-        or (recorded and t._rg and t._node is None)
+    if (recorded and (t._view is not None or t._ad is not None or (t._rg and t._node is None))) or (
+        storage is not None and storage.inference
     ):
         return False
     seen = _seen(t, index)
     if seen is None:
         return False
     shown, byte = seen
-    if shown.repeats or shown.numel == t._spec.numel:
+    if shown.repeats or (recorded and shown.numel == t._spec.numel):
         return False
     buf = t._spec.backend.view(t._buf, byte) if byte else t._buf
     if kind is Tensor:
@@ -736,7 +705,12 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
     tensor([[1., 5.],
             [2., 0.]])
     """
-    if _write(self, index, value):
+    if index.__class__ is Tensor or (
+        index.__class__ is tuple and index and (index[0].__class__ is Tensor or index[-1].__class__ is Tensor)
+    ):
+        if value.__class__ in _USUAL and named.write(self, index, value):
+            return
+    elif _write(self, index, value):
         return
     if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
         return _setitem(self, numbers, value)
@@ -799,7 +773,10 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
         _check_put(out, value, place)
         _put_(_index_put, out, value, place)
     if tensors:
-        named.learn(self, index, True)
+        named.learn(self, index, out, rest, True)
+
+
+_USUAL = frozenset((Tensor, float, int))
 
 
 def _own_scalar(value: Any) -> bool:

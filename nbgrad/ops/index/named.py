@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad.base.tables import PLANS, Table
-from nbgrad.core.tensor import Tensor, empty
-from nbgrad.core.writes import written
+from nbgrad.core.tensor import Tensor, empty, requires, storage_of, wrap
+from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.elementwise import inplace, meets, quiet
+from nbgrad.dispatch.look import Look, one
+from nbgrad.dispatch.look import learn as seen
+from nbgrad.history.record import written_by
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
@@ -24,6 +27,7 @@ from nbgrad.ops.index.place import (
     Place,
     _as_kind,
     _index,
+    _index_put,
     checking,
     held_copy,
     number_for,
@@ -35,69 +39,108 @@ from nbgrad.ops.index.place import _read as read_at
 from nbgrad.ops.index.place import _write as write_at
 from nbgrad.ops.views.copy import copier, scalar
 from nbgrad.ops.views.shape import reshape
-from nbgrad.tape.modes import state
+from nbgrad.tape.modes import shared, state
 
+# Of a tensor (or a view of it), the index tensors, and of a writer what is written and whether nothing need be recorded. None and False
+# where the long way is due.
 Reader = Callable[[Tensor, Sequence[Tensor]], Tensor | None]
 _readers: Table[tuple[Any, ...], Reader] = Table("ops.index.named.readers", PLANS)
 _reader_of = _readers.get
 
 
-Writer = Callable[[Tensor, Sequence[Tensor], Any], bool]
+Writer = Callable[[Tensor, Sequence[Tensor], Any, bool], bool]
 _writers: Table[tuple[Any, ...], Writer] = Table("ops.index.named.writers", PLANS)
 _writer_of = _writers.get
 
 
 def read(t: Tensor, index: Any) -> Tensor | None:
-    """What an index tensor shows, or a tuple of such and `:`, where that was read before."""
+    """What an index tensor shows, or a tuple of such and basic indices, where that was read before."""
     if index.__class__ is Tensor:
-        run = _reader_of((t._spec, index._spec))
+        run = _reader_of((t._spec, index._spec)) if index._spec.ndim else None
         return None if run is None else run(t, (index,))
-    if index.__class__ is tuple and (given := _named(index)) is not None:
-        run = _reader_of((t._spec, *given[1]))
-        return None if run is None else run(t, given[0])
-    return None
+    given = _named(index)
+    if given is None:
+        return None
+    run = _reader_of((t._spec, *given[1]))
+    return None if run is None else run(t, given[0])
 
 
 def write(t: Tensor, index: Any, value: Any) -> bool:
-    """Write without a history where index tensors point, or one value where a mask is true, if that is known to be usual; whether it
-    was."""
+    """Write where index tensors point, or where a mask is true, if that is known to be usual; whether it was."""
     if index.__class__ is Tensor:
+        tensors: Sequence[Tensor] = (index,)
         run = _writer_of((t._spec, index._spec))
-        if run is _fill_masked:  # which knows of histories, and of who looks at writes
-            return run(t, (index,), value)
-        return run is not None and _quiet(t, (index,), value) and run(t, (index,), value)
-    if index.__class__ is tuple and (given := _named(index)) is not None:
+    else:
+        given = _named(index)
+        if given is None:
+            return False
+        tensors = given[0]
         run = _writer_of((t._spec, *given[1]))
-        return run is not None and _quiet(t, given[0], value) and run(t, given[0], value)
-    return False
+    if run is None:
+        return False
+    if run is _fill_masked and not (isinstance(value, Tensor) and value._spec.ndim):
+        return run(t, tensors, value, True)  # which sees to the rest itself
+    if quiet(t, *tensors, value) if isinstance(value, Tensor) else quiet(t, *tensors):
+        return run(t, tensors, value, True)
+    storage = t._storage
+    if state.active or shared.rare or (storage is not None and storage.inference):
+        return False
+    if any([meets(t, x) for x in tensors]) or (isinstance(value, Tensor) and meets(t, value)):
+        return False
+    return run(t, tensors, value, False)
 
 
-def _quiet(t: Tensor, indices: Sequence[Tensor], value: Any) -> bool:
-    return quiet(t, *indices, value) if isinstance(value, Tensor) else quiet(t, *indices)
-
-
-def learn(t: Tensor, index: Any, written: bool = False) -> None:
-    """After a call that was fine: the next one's way."""
-    given = _named(index if index.__class__ is tuple else (index,))
-    if given is None:
+def learn(t: Tensor, index: Any, shown: Tensor, rest: Sequence[Tensor | None], written: bool = False) -> None:
+    """After a call that was fine, of an index whose basic part gives a view, `shown`, which the `rest` is the index of: the next one's
+    way."""
+    index = index if index.__class__ is tuple else (index,)
+    given = _named(index)
+    tensors = [x for x in rest if x is not None]
+    if given is None or len(tensors) != len(given[0]) or not all([a is b for a, b in zip(tensors, given[0])]):
         return
-    at, sp = given[1], t._spec
+    look = None
+    if shown is not t:
+        if not t._spec.numel or type(t._spec) is Marked or max(t._spec.shape) >= LONGEST:
+            return
+        basic = tuple(
+            [x for one in index for x in ((_WHOLE,) * _covers(one) if one.__class__ is Tensor else (one,))]
+        )
+        look = seen(t, lambda leaf: leaf[basic])
+        if look is None or look[0] is not shown._spec:
+            return
+    sp, at = shown._spec, [None if x is None else x._spec for x in rest]
     if written and layout.overlaps(sp.shape, sp.strides):
         return
-    key, dims = (sp, *at), _simple(sp, at)
-    masked = not dims and len(at) == 1 and _is_mask(sp, at[0])
-    if dims and written:
-        _writers.keep(key, _writing(sp, dims, at[dims[0]]))
-    elif dims:
-        _readers.keep(key, _reading(sp, dims, at[dims[0]]))
+    make, table = (_writing, _writers) if written else (_reading, _readers)
+    specs = [x._spec for x in tensors]
+    run: Any = None
+    if dims := _simple(sp, at):
+        run = make(sp, dims, specs[0])
+    elif len(at) == 1 and _is_mask(sp, specs[0]):
+        run = _fill_masked if written else _read_masked
     elif (block := _common(sp, at)) is not None:
         dims = tuple([d for d, x in enumerate(at) if x is not None])
-        run = (_writing if written else _reading)(sp, dims, block)
-        (_writers if written else _readers).keep(key, _as_one(run, [x for x in at if x is not None], block))
-    elif masked and not written:
-        _readers.keep(key, _read_masked)
-    elif masked:
-        _writers.keep(key, _fill_masked)
+        run = _as_one(make(sp, dims, block), specs, block)
+    if run is not None:
+        table.keep((t._spec, *given[1]), run if look is None else _through(look, run))
+
+
+def _through(look: Look, run: Any) -> Any:
+    """The same of the view that basic indices show."""
+    sp, byte = look[:2]
+    part = sp.backend.view
+
+    def of_view(t: Tensor, given: Sequence[Tensor], *value: Any) -> Any:
+        """Read, where nothing is `value`, or written, of which the last says if it is quiet."""
+        if not value[-1] if value else t._rg and state.grad:
+            view = one(t, look)
+            return view is not None and run(view, given, *value)
+        view = wrap(part(t._buf, byte) if byte else t._buf, sp)
+        if value:
+            view._storage = storage_of(t)
+        return run(view, given, *value)
+
+    return of_view
 
 
 def place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place | None:
@@ -116,19 +159,47 @@ def place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place | No
     return where_true(mask) if not more and mask is not None and _is_mask(sp, mask._spec) else None
 
 
+_WHOLE = slice(None)
+# What stands for the end of a dimension while an index is looked up: `slice.indices` makes a key of a slice in one call, in which -1 and
+# this less 1 are the same. So it is a number that no program has, and above the size of any dimension that has a plan.
+END = 0x2B7E151628AED2A6
+LONGEST = 1 << 60
+
+
 def _named(index: tuple[Any, ...]) -> tuple[list[Tensor], list[Any]] | None:
-    """The tensors of a tuple that holds nothing else but `:`, and how they lie by position."""
+    """The tensors of a tuple that holds such and basic indices, and by position how they lie, or what is known of the others."""
     given: list[Tensor] = []
     at: list[Any] = []
     for x in index:
-        if x.__class__ is Tensor:
+        kind = x.__class__
+        if kind is Tensor:
+            if not x._spec.ndim:
+                return None  # a number
             given.append(x)
             at.append(x._spec)
-        elif x.__class__ is slice and x.start is None and x.stop is None and x.step is None:
-            at.append(None)
+        elif kind is slice:
+            if x.start is None and x.stop is None and x.step is None:
+                at.append(None)
+            else:
+                try:
+                    at.append(x.indices(END))
+                except (TypeError, ValueError):
+                    return None
+        elif kind is int or x is ...:
+            at.append(x)
+        elif x is None:
+            at.append(_NEW)
         else:
             return None
     return (given, at) if given else None
+
+
+_NEW = ()  # a dimension
+
+
+def _covers(x: Tensor) -> int:
+    """How many dimensions an index tensor is for."""
+    return x._spec.ndim if x._spec.dtype is dtypes.bool_ else 1
 
 
 def _simple(sp: Spec, specs: Sequence[Spec | None]) -> Ints:
@@ -212,36 +283,49 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
 
 def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     """Of a number, or of values that lie as what is read there does."""
-    fine = [checking(at.backend, at.numel, -n, n) for n in [tuple.__getitem__(sp.shape, d) for d in dims]]
-    how = Place(dims, (), tuple(at.shape)).of(sp)
-    quick, out, one = how.elements < FEW, how.out, number_for(sp)
+    block, sizes = tuple(at.shape), tuple([tuple.__getitem__(sp.shape, d) for d in dims])
+    fine = [checking(at.backend, at.numel, -n, n) for n in sizes]
+    how = Place(dims, (), block).of(sp)
+    quick, out, one_of, held = how.elements < FEW, how.out, number_for(sp), at.nbytes
     moves = [walking(move, sp, how, len(dims), quick, OUTSIDE) for move in ("write", "fill")]
+    last: tuple[Any, Any] = (None, None)
 
-    def run(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
+    def run(t: Tensor, given: Sequence[Tensor], value: Any, quiet: bool) -> bool:
+        nonlocal last
         number = not isinstance(value, Tensor)
         if number:
-            value = one(_as_kind(value, t), sp.dtype)
+            known, made = last
+            if known is not value:
+                made = one_of(_as_kind(value, t), sp.dtype)
+                last = value, made
+            value = made
         elif value._spec is not out:
             return False
         buffers = [x._buf for x in given]
         for judge, buf in zip(fine, buffers):
             if not judge(buf):
                 return False
+        if not quiet:
+            check_write(t, state.grad and (requires(t) or requires(value)))
         moves[number](value._buf, t._buf, *buffers)
-        written(t)
+        if quiet:
+            written(t)
+        else:
+            kept = [held_copy(buf, held) for buf in buffers]
+            written_by(t, _index_put.op, (t, value), {"place": Named(dims, sizes, kept, block, OUTSIDE)})  # type: ignore[attr-defined]
         return True
 
     return run
 
 
-def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
-    """With a number, or a tensor that holds one of the same dtype; or unrecorded with as many values as there are marked."""
+def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any, quiet: bool) -> bool:
+    """With a number, or a tensor that holds one of the same dtype; or with as many values as there are marked."""
     sp, kind = t._spec, value.__class__
     if kind is Tensor:
         if type(value._spec) is not Spec or value._spec.dtype is not sp.dtype:
             return False
         if value._spec.ndim:
-            return _put_masked(t, given[0], value)
+            return _put_masked(t, given[0], value, quiet)
     elif kind is not int and kind is not float:
         return False
     elif not t._rg and 0 <= value <= 127 and value == int(value):  # which each dtype holds as it is
@@ -256,12 +340,15 @@ def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
     return True
 
 
-def _put_masked(t: Tensor, mask: Tensor, value: Tensor) -> bool:
-    if not quiet(t, mask, value):
-        return False
+def _put_masked(t: Tensor, mask: Tensor, value: Tensor, quiet: bool) -> bool:
     place = where_true(mask)
     if value._spec is not place.of(t._spec).out:
         return False
+    if not quiet:
+        check_write(t, state.grad and (requires(t) or requires(value)))
     write_at(t, value, place, "write")
-    written(t)
+    if quiet:
+        written(t)
+    else:
+        written_by(t, _index_put.op, (t, value), {"place": place})  # type: ignore[attr-defined]
     return True
