@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -246,6 +246,7 @@ def {name}({definition}):
     {view}
     try:
         if plan is None:
+            {of_two}
             if {missing}:
                 return anew(locals())
             {values} = judge({values})
@@ -292,6 +293,11 @@ def viewed_like(function: Callable[..., Any]) -> Any:
     return _settled(function, ("other",), views=True)
 
 
+def settled_or(of_two: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Callable[..., Any]], Any]:
+    """The same of a function that, given a tensor where its first setting stands and no more, is another one, of two tensors."""
+    return partial(_settled, others=(), of_two=of_two)
+
+
 def settled_by(*others: str) -> Callable[[Callable[..., Any]], Any]:
     """The same for a function of several tensors; `others` names those after the first. A tuple of ints may be a setting here."""
     return partial(_settled, others=others)
@@ -301,6 +307,15 @@ def _from_plan(base: str) -> list[Any]:
     return [
         "if plan is not None and plan.look is not None:",
         ["shown, byte, rule, kept, more = plan.look", *looking(base, "kept", ANY)],
+    ]
+
+
+def _two_tensors(every: Sequence[Parameter]) -> list[Any]:
+    first, second, *more = [p.name for p in every]
+    both = f"{first}.__class__ is {second}.__class__ is Tensor"
+    return [
+        f"if {' and '.join([both, *[f'{name} is _{name}' for name in more]])}:",
+        [f"return of_two({first}, {second})"],
     ]
 
 
@@ -331,7 +346,11 @@ class _Composed:
 
 
 def _settled(
-    function: Callable[..., Any], others: tuple[str, ...], views: bool = False, one: bool = False
+    function: Callable[..., Any],
+    others: tuple[str, ...],
+    views: bool = False,
+    one: bool = False,
+    of_two: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Any:
     plans: Table[Any, Any] = Table("dispatch.prepared.settled", PLANS, DEFAULT_DTYPE)
 
@@ -401,6 +420,7 @@ def _settled(
         first=first.name,
         whole_key=whole_key,
         view=_from_plan(first.name) if views else [],
+        of_two=_two_tensors(every) if of_two else [],
         call=", ".join(
             [
                 first.name,
@@ -440,7 +460,7 @@ def _settled(
 
     scope: dict[str, Any] = SCOPE if views else {}
     scope = scope | dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
-    scope["composed"] = composed
+    scope |= dict(composed=composed, of_two=of_two, Tensor=Tensor)
     scope |= dict(sequences=(tuple, list, Size), _unset=arguments.unset, Answered=arguments.Answered)
     scope |= {f"_{p.name}": arguments.unset if p.default is p.empty else p.default for p in every}
     scope["__name__"] = function.__module__

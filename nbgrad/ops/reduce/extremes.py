@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.core.arguments import unset
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import check_out, into
-from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
+from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled, settled_or
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels.cpu import lines
@@ -220,7 +220,7 @@ def _extreme_into(word: str, input: Tensor, got: Any, out: Any) -> Any:
 
 
 @method
-@settled
+@settled_or(e.maximum)
 def max(
     input: Tensor, dim: Any = unset, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
@@ -247,7 +247,7 @@ def max(
 
 
 @method
-@settled
+@settled_or(e.minimum)
 def min(
     input: Tensor, dim: Any = unset, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
