@@ -377,11 +377,12 @@ def into(
 ) -> Tensor:
     """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it.
     `apart` are the tensors of which PyTorch refuses that `out` overlaps them in part."""
-    if out.__class__ is Tensor and out._spec is result._spec and not out._spec.repeats:
-        if quiet(out, result, *[t for t in (*inputs, *apart) if isinstance(t, Tensor)]):
-            hooks.copy_memory(out, result)
-            written(out)
-            return out
+    read = [t for t in (*inputs, *apart) if isinstance(t, Tensor)]
+    lies_so = out.__class__ is Tensor and out._spec is result._spec and not out._spec.repeats
+    if lies_so and quiet(out, result, *read):
+        hooks.copy_memory(out, result)
+        written(out)
+        return out
     check_out(name, out, result._spec.dtype, inputs, exact, derived)
     if out._spec.device is not result._spec.device:
         raise RuntimeError(
