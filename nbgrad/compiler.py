@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 from nbgrad.base.switches import compiling
+from nbgrad.base.warn import warn_once
 
 T = TypeVar("T")
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -32,7 +32,6 @@ _AS_USUAL: dict[str, tuple[Any, ...]] = {
     "options": (None, {}),
     "dynamic": (None, False),
 }
-_ignored: set[str] = set()  # what was told
 
 
 class InvalidBackend(RuntimeError):
@@ -87,19 +86,13 @@ def compile(
     eager = backend == "eager"
     if disable or isinstance(model, type) or (eager and not hasattr(model, "named_modules")):
         return model
-    _tell_what_is_ignored(asked)
+    for name, usual in _AS_USUAL.items():
+        if asked[name] not in usual:
+            told = f"nbgrad.compile has one way to compile, and ignores `{name}={asked[name]!r}`"
+            warn_once(told, f"compile {name}")
     from nbgrad.compiled import compiled
 
     return compiled(model, fullgraph, recompile_limit, eager)
-
-
-def _tell_what_is_ignored(asked: dict[str, Any]) -> None:
-    """Once for each name."""
-    names = [n for n, usual in _AS_USUAL.items() if n not in _ignored and asked[n] not in usual]
-    if names:
-        _ignored.update(names)
-        told = ", ".join([f"`{n}={asked[n]!r}`" for n in names])
-        warnings.warn(f"nbgrad.compile has one way to compile, and ignores {told}", stacklevel=3)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, **kwargs: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, Optional
 
 import pytest
 
-from nbgrad import compiler
 from nbgrad.names.absent import NotBuiltError
 from tests.support import T
 
@@ -32,8 +31,8 @@ def test_scripts_are_what_was_given(name: str) -> None:
     assert mark(layer) is layer and mark(T.tanh) is T.tanh and not T.jit.is_scripting()
 
 
-def test_compile_takes_functions_and_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_ignored", {"mode", "dynamic"})  # told before
+@pytest.mark.filterwarnings("ignore:nbgrad.compile has one way")
+def test_compile_takes_functions_and_modules() -> None:
     layer = T.nn.Linear(2, 1)
     assert T.compile(layer, mode="max-autotune", fullgraph=True)._orig_mod is layer
     assert (

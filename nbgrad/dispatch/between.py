@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.base.source import function, text_of
 from nbgrad.core.op import Op
 from nbgrad.core.plan import Plan
 from nbgrad.core.tensor import Tensor, hooks, wrap
-from nbgrad.dispatch.look import SCOPE, Look, looking
+from nbgrad.dispatch import look
 from nbgrad.history.rules import ElementwiseRule, OpRule
 from nbgrad.memory.storage import Spec
 from nbgrad.tape.modes import shared, state
@@ -24,13 +23,6 @@ from nbgrad.tape.node import NUMBERS, Node
 
 Run = Callable[..., Any]
 _bytes = np.dtype(np.uint8)
-_LONG: Any = [
-    "def shown(base, plan):",
-    ["shown, byte, rule, kept, more = plan", *looking("base", "kept"), "return None"],
-]
-_shown: Callable[[Tensor, Look], Tensor | None] = function(
-    "shown", text_of(_LONG), SCOPE | {"__name__": __name__}, "a view", "its plan"
-)
 
 
 class _Unknown(Exception):
@@ -186,7 +178,7 @@ def _as(t: Tensor, end: Any) -> Any:
     if type(end) is Spec:
         return _shaped(t, end)
     t._spec, plan = end
-    return _shown(t, plan)
+    return look.one(t, plan)
 
 
 def _shaped(t: Tensor, sp: Spec) -> Tensor:

@@ -68,7 +68,8 @@ class Prepared:
 
         def second(*tensors: Tensor | None) -> Any:
             new = self.run is second
-            self.run = run if new else self.run  # whatever comes
+            if new:
+                self.run = run  # whatever comes
             result = run(*tensors)
             if new:
                 self.run = learn(run, tensors, 2, again=True) or run

@@ -102,22 +102,21 @@ def _written(
     about = f"who wants a gradient: {flags}, saved: {tuple_of(saved)}, kept: {static or None}"
     given += ", ".join([f"a{k}" for k in range(len(flags))])
     result = "results" if results else "r0"
-    seen = [k for k, flag in enumerate(flags) if flag == 2]
-    lines: list[Any] = [f"e{k} = a{k}._node" for k in seen]
-    if seen and 1 not in flags:  # most views are of what wants none, which is seen at a glance
-        plain = [f"e{k} is None and not ((v := a{k}._view).leaf or v.base._rg)" for k in seen]
+    views = [k for k, flag in enumerate(flags) if flag == 2]
+    lines: list[Any] = [f"e{k} = a{k}._node" for k in views]
+    if views and 1 not in flags:  # most views are of what wants none, which is seen at a glance
+        plain = [f"e{k} is None and not ((v := a{k}._view).leaf or v.base._rg)" for k in views]
         lines += [
             f"if {' and '.join(plain)}:",
             [f"return (find(none) or recorder(owner, none))({result}, {given})"],
         ]
-    for k in seen:
+    for k in views:
         lines += [
             f"if e{k} is None and not requires(a{k}):",
             [f"return recorder(owner, asked - {2 << 2 * k})({result}, {given})"],
         ]
     lines += ["node = Node()", *leaving("saved" if saved else "", "static" if static else "")]
     asking = [k for k, flag in enumerate(flags) if flag in (1, 2)]
-    views = [k for k in asking if flags[k] == 2]
     for k in asking:
         held = f"a{k}" if k == asking[0] else f"(a{k}, node.leaves)"
         if flags[k] == 2:
@@ -184,9 +183,7 @@ def _written(
     scope |= dict(versions=versions_of, save=save, note_origin=note_origin, of_packed=of_packed)
     whole = [
         "def make(rule, owner, asked, recorder):",
-        [
-            *[f"find, none = owner.recorders.get, asked - {sum([2 << 2 * k for k in seen])}"] * bool(seen),
-        ],
+        [f"find, none = owner.recorders.get, asked - {sum([2 << 2 * k for k in views])}"],
         [f"def record({result}, {given}):", lines, "return record"],
     ]
     title = f"recorder of {len(flags)} operands"

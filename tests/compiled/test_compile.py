@@ -542,6 +542,24 @@ def test_after_a_subclass_looked_at_calls() -> None:
     assert len({step(x, y).item() for _ in range(4)}) == 1
 
 
+def test_numbers_that_an_index_writes() -> None:
+    """Also where the same were written before."""
+    at = T.tensor([0, 2])
+
+    def step(x: Any, k: float) -> Any:
+        x[at] = k
+        x[at + 1] = 0.0
+        return x * 2
+
+    compiled = T.compile(step, fullgraph=True)
+    for _ in range(3):
+        step(T.ones(4), 1.5)
+    for k in (1.5, 1.5, 1.5, 1.5, 2.5, 3.5, 4.5):
+        x, y = T.ones(4), T.ones(4)
+        assert bits(compiled(x, k)) == bits(step(y, k)) and bits(x) == bits(y)
+    assert programs(compiled) >= 1
+
+
 def test_memory_that_gets_another_size() -> None:
     """What was recorded holds memory, but is no reason to refuse that."""
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pytest
 
 import nbgrad as T
-from nbgrad import compiler
 from nbgrad.compiled import explain
 from tests.compiled.test_compile import bits, leaf, programs
 
@@ -74,8 +73,8 @@ def slow(until: threading.Event, seconds: float) -> Any:
     return improved
 
 
-def test_sizes_that_keep_changing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_ignored", {"dynamic"})  # told before
+@pytest.mark.filterwarnings("ignore:nbgrad.compile has one way")
+def test_sizes_that_keep_changing() -> None:
     """Right at each call, a bounded number of programs, and a warning that says what it was."""
     calls = []
 

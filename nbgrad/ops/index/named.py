@@ -288,17 +288,11 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     how = Place(dims, (), block).of(sp)
     quick, out, one_of, held = how.elements < FEW, how.out, number_for(sp), at.nbytes
     moves = [walking(move, sp, how, len(dims), quick, OUTSIDE) for move in ("write", "fill")]
-    last: tuple[Any, Any] = (None, None)
 
     def run(t: Tensor, given: Sequence[Tensor], value: Any, quiet: bool) -> bool:
-        nonlocal last
         number = not isinstance(value, Tensor)
         if number:
-            known, made = last
-            if known is not value:
-                made = one_of(_as_kind(value, t), sp.dtype)
-                last = value, made
-            value = made
+            value = one_of(value)
         elif value._spec is not out:
             return False
         buffers = [x._buf for x in given]

@@ -41,6 +41,7 @@ from nbgrad.ops.views.copy import (
     copy_memory,
     dense_copy,
     fill_memory,
+    filling,
     in_format_of,
     moved,
     scalar,
@@ -928,13 +929,13 @@ def _of_array(array: _Array) -> Tensor:
     return wrap(backend.of_array(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape, None, cpu))
 
 
-def number_for(sp: Spec) -> Callable[[Any, Any], Tensor]:
-    """What makes of a number, and its dtype, a tensor for kernels to read beside one that lies so."""
-    if sp.backend.prompt:
-        return scalar
+def number_for(sp: Spec) -> Callable[[Any], Tensor]:
+    """What makes of a number, cut off for integers, a tensor of the same dtype, for kernels to read beside one that lies so."""
+    one = spec(sp.dtype, (), None, sp.device)
+    filling(one)  # by which zeros are written, too
 
-    def there(value: Any, d: Any) -> Tensor:
-        made = empty(spec(d, (), None, sp.device))
+    def there(value: Any) -> Tensor:
+        made = empty(one)
         fill_memory(made, value)
         return made
 

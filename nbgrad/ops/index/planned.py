@@ -29,7 +29,6 @@ from nbgrad.ops.index.place import (
     Named,
     Numbered,
     Place,
-    _as_kind,
     checking,
     held_copy,
     moving,
@@ -191,7 +190,7 @@ def writing(op_function: Any, way: Way, sp: Spec, kind: Any, verb: str, dense: b
         if not fine(*buffers):
             return None
         if number:
-            value = one(_as_kind(value, input), sp.dtype)
+            value = one(value)
         if place_of is None and state.grad and (input._rg or value._rg):
             return None
         if apart and value._rg and state.grad:
@@ -218,7 +217,7 @@ def writing_over(way: Way, sp: Spec, kind: Any, verb: str) -> Run:
         if not (quiet(t, *indices) if number else quiet(t, *indices, value)) or not fine(*buffers):
             return None
         if number:
-            value = one(_as_kind(value, t), sp.dtype)
+            value = one(value)
         move(value._buf, t._buf, *buffers)
         written(t)
         return t

@@ -157,9 +157,8 @@ def _reshaped(input: Tensor, sizes: Ints) -> Any:
     if layout.view_strides(sp.shape, sp.strides, sizes) is not None:
         return call_of(_view if sp.contiguous else _reshape_alias, input, shape=sizes)
     copied = contiguous(input)
-    if (
-        not copied._rg and type(sp) is Spec and not state.active
-    ):  # new memory without a history: read as it is to be
+    # New memory without a history is read as it is to be.
+    if not copied._rg and type(sp) is Spec and not state.active:
         return wrap(copied._buf, spec(sp.dtype, sizes, None, sp.device))
     return owned(_unsafe_view(copied, shape=sizes))
 
