@@ -20,11 +20,12 @@ from nbgrad.adjoints import methods, quick
 from nbgrad.adjoints.analyse import POLICIES, Policy
 from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.held import Held, Memory
-from nbgrad.adjoints.ir import Expr, Program, Refused, statements, writes
+from nbgrad.adjoints.ir import Expr, Program, Refused, Several, arranged, statements, writes
 from nbgrad.adjoints.kinds import (
     as_list,
     as_seed,
     copied,
+    each_seed,
     flat_names,
     kind_of,
     laps,
@@ -60,6 +61,14 @@ class Made:
     asked: list[int]  # where what was asked for, in that order, stands in `wrt`
     again: Differentiable | None = None
     each: dict[Any, Differentiable] = field(default_factory=dict)  # loops around it
+
+    @functools.cached_property
+    def bare(self) -> bool:
+        """Is what the function gives what its text returns?"""
+        form = self.program.form
+        if not isinstance(form, Several):
+            return True
+        return form.of is tuple and len(form.parts) > 1 and form.parts == tuple(range(len(form.parts)))
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
@@ -338,7 +347,14 @@ class Differentiable:
     def _value(self, given: Sequence[Any]) -> Any:
         made, flat = self._made_for("primal", given, None)
         self._check_apart(made, flat)
-        return made.compiled(*flat)
+        found = made.compiled(*flat)
+        return found if made.bare else arranged(made.program.form, as_list(found))
+
+    def _results(self, given: Sequence[Any]) -> list[Any]:
+        """The results, one after another, of copies of the arguments."""
+        made, flat = self._made_for("primal", [copied(a) for a in given], None)
+        self._check_apart(made, flat)
+        return as_list(made.compiled(*flat))
 
     def value_and_grad(
         self, *args: Any, wrt: Sequence[str] | str | None = None, argnums: Any = None, **named: Any
@@ -367,21 +383,20 @@ class Differentiable:
         argnums: Any = None,
         **named: Any,
     ) -> tuple[Any, Any]:
-        """The results, and the gradients of their products with `seeds`: one for each result, then one for each array of floats that the
-        function writes; None for what does not count."""
+        """The results, and the gradients of their products with `seeds`: one for each result, a tuple for one that is a tuple, then one for
+        each array of floats that the function writes; None for what does not count."""
         given = self._bound(args, named)
         made, flat = self._made_for("adjoint", given, self._asked(wrt, argnums))
-        listed = list(seeds) if isinstance(seeds, tuple | list) else [seeds]
+        listed = each_seed(made.program.form, seeds)
         self._check_seeds(given, listed)
         values, grads = self._swept(made, flat, listed)
-        shown = values[0] if made.program.single and values else tuple(values) if values else None
-        return shown, self._shaped(made, grads, wrt, argnums)
+        return arranged(made.program.form, values), self._shaped(made, grads, wrt, argnums)
 
     def _check_seeds(self, given: Sequence[Any], seeds: Sequence[Any]) -> None:
         """What a seed that is an array is of is known from the value alone, and the adjoint reads all of it."""
         if not any(np.ndim(s) for s in seeds):
             return
-        for k, (r, s) in enumerate(zip(as_list(self._value([copied(a) for a in given])), seeds)):
+        for k, (r, s) in enumerate(zip(self._results(given), seeds)):
             if np.ndim(s) and np.shape(s) != np.shape(r):
                 raise ValueError(
                     f"the seed of result {k} has shape {np.shape(s)}, and the result {np.shape(r)}"
@@ -396,10 +411,11 @@ class Differentiable:
         made = self._make("tangent", self._kinds(given), asked)
         flat = self._flat(given)
         values, moved, arrays = self._moved(made, flat, self._moving(made.program, given, tangents))
-        moved += [arrays[n] for n in made.written if n in arrays]
-        if made.program.single and values:
-            return values[0], moved[0] if len(moved) == 1 else tuple(moved)
-        return tuple(values), tuple(moved)
+        form, written = made.program.form, [arrays[n] for n in made.written if n in arrays]
+        shown, along = arranged(form, values), arranged(form, moved)
+        if written or form is None:
+            along = (*(along if isinstance(form, Several) else moved), *written)
+        return shown, along
 
     def _aligned(self, args: Sequence[Any], vectors: Sequence[Any]) -> Sequence[Any]:
         """One for each parameter, where some arguments are given before the call or have defaults."""
@@ -429,8 +445,7 @@ class Differentiable:
                 raise TypeError(f"{name} has {len(inner)} parts, and its tangent is {t!r}")
             kind = kind_of(a, name)
             assert isinstance(kind, PartialOf | TupleOf)  # as it has parts
-            labels = kind.labels if isinstance(kind, PartialOf) else kind.fields or range(len(inner))
-            for label, x, y in zip(labels, inner, parts):
+            for label, x, y in zip(kind.labels, inner, parts):
                 part(f"{name}_{label}", x, y)
 
         for name, a, t in zip(self.names, given, tangents):
@@ -494,7 +509,7 @@ class Differentiable:
         of = dict(zip(made.program.params, flat))
         if not made.program.results:
             raise TypeError(f"{self.function.__name__}() gives nothing, so it has no jacobian (use vjp)")
-        shapes = [np.shape(v) for v in as_list(self._value([copied(a) for a in given]))]
+        shapes = [np.shape(v) for v in self._results(given)]
         found = []
         for k, shape in enumerate(shapes):
             rows = []
@@ -509,7 +524,7 @@ class Differentiable:
                 [np.reshape([r[j] for r in rows], shape + np.shape(of[n])) for j, n in enumerate(made.wrt)]
             )
         shaped = [self._shaped(made, f, wrt, argnums) for f in found]
-        return shaped[0] if made.program.single else tuple(shaped)
+        return arranged(made.program.form, shaped)
 
     def hessian(self, *args: Any, wrt: Sequence[str] | str | None = None, **named: Any) -> Any:
         """The second derivatives of a function whose value is one float: a row of arrays for each input, or one array for one."""

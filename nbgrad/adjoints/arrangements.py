@@ -335,8 +335,21 @@ def on_flatnonzero(b: Builder, hint: str | None, a: Value) -> View:
     return found
 
 
-def on_nonzero(b: Builder, hint: str | None, a: Value) -> Value:
-    return Items([on_flatnonzero(b, hint, a)])
+def on_nonzero(b: Builder, hint: str | None, a: Value) -> Items:
+    """The indices where an array is not zero, an array for each of its axes."""
+    x = array_of(b, a)
+    shape = b.shape(x)
+    if len(shape) == 1:
+        return Items([on_flatnonzero(b, hint, x)])
+    flat = on_flatnonzero(b, None, on_flatten(b, None, x))
+    found = [b.make(hint, b.shape(flat), "int64", zeros=False) for _ in shape]
+
+    def one(i: list[Expr]) -> None:
+        for v, at in zip(found, taken_apart(b, b.load(flat, i), shape)):
+            b.store(b.load(v, i), at)
+
+    b.nest(b.shape(flat), one)
+    return Items(found)
 
 
 def on_take(b: Builder, hint: str | None, a: Value, indices: Value) -> Value:

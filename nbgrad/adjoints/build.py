@@ -58,10 +58,18 @@ class Elementwise:
 
 @dataclass(eq=False, slots=True)
 class Items:
-    """A tuple, with the names of its fields if it has some."""
+    """A tuple, a named one or a list, whose items are known while lowering."""
 
     items: list[Any]
-    fields: tuple[str, ...] = ()
+    of: type = tuple
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return getattr(self.of, "_fields", ())
+
+    def each(self, f: Callable[[Any], Any]) -> Items:
+        """The same of what `f` makes of the items."""
+        return Items([f(i) for i in self.items], self.of)
 
 
 @dataclass(eq=False, slots=True)

@@ -22,8 +22,8 @@ from nbgrad.adjoints.arrangements import (
     inlined,
     lengths,
     numbers,
-    on_flatnonzero,
     on_flatten,
+    on_nonzero,
     on_stack,
     product_of,
 )
@@ -72,6 +72,7 @@ _ANGLES = {
     **dict.fromkeys(("degrees", "rad2deg"), 180.0 / math.pi),
 }
 _REDUCTIONS = {"sum", "mean", "prod", "max", "min", "amax", "amin", "any", "all"}
+_WITH_OUT = (np.dot, np.matmul)  # which take it themselves
 _REFUSED = {
     "append": "np.concatenate, or write to an array of full size",
     "print": "leave it out",
@@ -82,6 +83,11 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
     name = getattr(f, "__name__", str(f))
     if f in OF_LISTS:
         return f(b, *args)
+    if isinstance(f, np.ufunc) and f.signature is None and len(args) > f.nin:
+        args, named = args[: f.nin], {**named, "out": Items(args[f.nin :])}
+    if "out" in named and f not in _WITH_OUT:
+        rest = {k: v for k, v in named.items() if k != "out"}
+        return written_to(b, named["out"], function(b, f, args, rest, hint))
     if hasattr(f, "primitive"):  # in a derivative's text
         return b.function(f.primitive, numbers(b, args), hint)
     own = library.FUNCTIONS.get(f) if _hashable(f) else None
@@ -144,6 +150,20 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
             "write it out",
         )
     return call(b, name, args, named, hint)
+
+
+def written_to(b: Builder, out: Value, x: Value) -> Value:
+    """What a function of NumPy's gives, written to the array that it is asked to write to."""
+    if isinstance(out, Items) and len(out.items) == 1:
+        out = out.items[0]
+    if _is_none(out):
+        return x
+    if not isinstance(out, View) or not isinstance(x, Expr | View | Elementwise):
+        b.refuse("out that is no array")
+    if ops.join(kind_of(b.dtype(out)), kind_of(b.dtype(x))) != kind_of(b.dtype(out)):
+        b.refuse(f"a result of {b.dtype(x)} is written to an array of {b.dtype(out)}", "without out")
+    b.assign(out, x)
+    return out
 
 
 def _hashable(f: Any) -> bool:
@@ -252,10 +272,11 @@ def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint
     if own is not None:
         return inlined(b, own, args, named)
     if name in _SCALAR and len(args) != (2 if name in _OF_TWO else 1):
-        b.refuse(f"{name} of {len(args)} arguments", "without out; of round without digits")
+        b.refuse(f"{name} of {len(args)} arguments", "of round without digits")
     if name in _SCALAR and not named:
         return b.elementwise(args, lambda *x: b.function(_SCALAR[name], x, hint))
-    b.refuse(f"{name} is not taken", _REFUSED.get(name, "write it out"))
+    with_these = f" with {', '.join(named)}" if name in _SCALAR else ""
+    b.refuse(f"{name}{with_these} is not taken", _REFUSED.get(name, "write it out"))
 
 
 def transposed(b: Builder, x: View | Elementwise) -> View | Elementwise:
@@ -427,11 +448,10 @@ def _on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | N
     if out is None:
         return b.dot(a, other, hint)
     x, y = (b.stored(v) if isinstance(v, Elementwise) else v for v in (a, other))
-    assert isinstance(x, View) and isinstance(y, View) and isinstance(out, View)
-    if out.whole():
-        b.product(out, x, y)
-    else:
-        b.assign(out, b.dot(x, y, None))
+    apart = isinstance(out, View) and out.whole() and out.base not in b.bases(x) | b.bases(y)
+    if not apart or not isinstance(out, View) or not isinstance(x, View) or not isinstance(y, View):
+        return written_to(b, out, b.dot(x, y, None))
+    b.product(out, x, y)
     return out
 
 
@@ -461,7 +481,7 @@ def _on_where(
     b: Builder, hint: str | None, condition: Value, x: Value | None = None, y: Value | None = None
 ) -> Value:
     if x is None or y is None:
-        return Items([on_flatnonzero(b, hint, condition)])
+        return on_nonzero(b, hint, condition)
 
     def one(c: Expr, p: Expr, q: Expr) -> Expr:
         if isinstance(c, Const):
@@ -506,6 +526,17 @@ def _logical(op: str) -> Callable[..., Value]:
 
 
 _on_logical_and, _on_logical_or, _on_logical_xor = map(_logical, ("and", "or", "ne"))
+
+
+def _comparison(op: str) -> Callable[..., Value]:
+    def comparison(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
+        return b.elementwise([x, y], lambda p, q: Apply(op, (b.leaf(p), b.leaf(q))))
+
+    return comparison
+
+
+_on_less, _on_less_equal, _on_greater, _on_greater_equal = map(_comparison, ("lt", "le", "gt", "ge"))
+_on_equal, _on_not_equal = map(_comparison, ("eq", "ne"))
 
 
 def _on_logical_not(b: Builder, hint: str | None, x: Value) -> Value:

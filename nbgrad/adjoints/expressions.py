@@ -97,7 +97,7 @@ class Expressions(Indices):
         if isinstance(x, Expr):
             return self.let(None, x) if loads(x) else x
         if isinstance(x, Items):
-            return Items([self.now(i) for i in x.items], x.fields)
+            return x.each(self.now)
         return self.stored(x) if isinstance(x, Elementwise) else x
 
     def has_call(self, e: ast.expr, env: Env) -> bool:
@@ -197,10 +197,11 @@ class Expressions(Indices):
                 return calls.call(self, "ravel", [x], {}, hint)
         self.refuse(f"the attribute {e.attr}", node=e)
 
-    def of_Tuple(self, e: ast.Tuple | ast.List, env: Env, hint: str | None) -> Value:
+    def of_Tuple(self, e: ast.Tuple, env: Env, hint: str | None) -> Value:
         return Items(self.operands(e.elts, env))
 
-    of_List = of_Tuple
+    def of_List(self, e: ast.List, env: Env, hint: str | None) -> Value:
+        return Items(self.operands(e.elts, env), list)
 
     def of_UnaryOp(self, e: ast.UnaryOp, env: Env, hint: str | None) -> Value:
         x = self.value(e.operand, env)
@@ -230,9 +231,9 @@ class Expressions(Indices):
         a, b = self.operands(nodes, env)
         name = BINARY[type(op)]
         if isinstance(a, Items) and isinstance(b, Items) and name == "add":
-            return Items(a.items + b.items)
+            return Items(a.items + b.items, list if a.of is list else tuple)
         if isinstance(a, Items) and isinstance(b, Const) and name == "mul":
-            return Items(a.items * b.value)
+            return Items(a.items * b.value, list if a.of is list else tuple)
         if isinstance(a, Items) and len(a.items) == 1 and isinstance(b, Expr) and name == "mul":
             filled = calls.call(self, "full", [b, a.items[0]], {}, hint)  # a list of one number n times
             assert isinstance(filled, View)
@@ -369,7 +370,7 @@ class Expressions(Indices):
                 if end is not None and not isinstance(end, Const):
                     self.refuse("a tuple is indexed by something that is not a constant", "use an array", e)
                 ends.append(None if end is None else end.value)
-            return Items(x.items[slice(*ends)])
+            return Items(x.items[slice(*ends)], list if x.of is list else tuple)
         at = self.value(e.slice, env)
         if isinstance(at, Expr) and not isinstance(at, Const) and _is_table(x):
             v = calls.call(self, "array", [x], {}, None)  # by a counter: it stands in an array
@@ -398,7 +399,7 @@ class Expressions(Indices):
                 new |= {str(k.arg): v for k, v in zip(e.keywords, self.operands(named_nodes, env))}
                 if len(new) > len(owner.fields):
                     self.refuse("_replace of a field that is not there", node=e)
-                return Items(list(new.values()), owner.fields)
+                return Items(list(new.values()), owner.of)
             if isinstance(owner, View | Elementwise):
                 values = self.operands([*e.args, *named_nodes], env)
                 named = {str(k.arg): v for k, v in zip(e.keywords, values[len(e.args) :])}
@@ -434,7 +435,7 @@ class Expressions(Indices):
             found |= dict(zip(fields, args)) | named
             if set(found) != set(fields):
                 self.refuse(f"{named_tuple.__name__} needs {', '.join(fields)}", node=e)
-            return Items([found[n] for n in fields], fields)
+            return Items([found[n] for n in fields], named_tuple)
         return calls.function(self, f.value, args, named, hint)
 
     def held(self, x: Any) -> Value:

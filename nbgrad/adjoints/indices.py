@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from nbgrad.adjoints import calls
-from nbgrad.adjoints.arrangements import on_flatnonzero
-from nbgrad.adjoints.build import Elementwise, Items, Value
+from nbgrad.adjoints.arrangements import on_nonzero
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
 from nbgrad.adjoints.copies import Copies
 from nbgrad.adjoints.ir import (
     ONE,
@@ -28,68 +29,26 @@ from nbgrad.adjoints.room import Env
 
 class Indices(Copies):
     def indexed(self, v: Value, e: ast.Subscript, env: Env) -> Load | View | Elementwise:
+        """v[...]: an element, a view, or, of arrays of indices and with new axes, what stands at their places."""
         if not isinstance(v, View):
             self.refuse("what is indexed is no array", node=e)
-        listed: list[Any] = list(e.slice.elts) if isinstance(e.slice, ast.Tuple) else [e.slice]
-        if isinstance(e.slice, ast.Name) and isinstance(env.get(e.slice.id), Items):
-            listed = env[e.slice.id].items
-        news = [self.is_new(p, env) for p in listed]
-        if any(news):
-            if isinstance(e.ctx, ast.Store):
-                self.refuse("np.newaxis where an array is written", "leave it out", e)
-            return self.widened(v, listed, news, e, env)
-        return self.taken(v, listed, e, env)
-
-    def is_new(self, p: Any, env: Env) -> bool:
-        if isinstance(p, ast.Constant):
-            return p.value is None
-        return isinstance(p, ast.Attribute) and p.attr == "newaxis"
-
-    def is_many(self, p: Any, env: Env) -> bool:
-        return isinstance(p, ast.Name) and isinstance(env.get(p.id), View)
-
-    def widened(
-        self, v: View, listed: Sequence[Any], news: Sequence[bool], e: ast.Subscript, env: Env
-    ) -> Elementwise:
-        """With axes of length 1."""
-        rest = [p for p, new in zip(listed, news) if not new]
-        x: Value = self.taken(v, rest, e, env) if rest else v
-        if isinstance(x, Load):
-            only = self.let(None, x)
-            return Elementwise([ONE] * sum(news), lambda i: only, set(), self.dtype(x))
-        keeps: list[bool] = []  # of each axis that comes out: is it one of x?
-        shape = self.shape(x)
-        given = [p for p in rest if not _is_ellipsis(p)]
-        for p, new in zip(listed, news):
-            if new:
-                keeps.append(False)
-            elif _is_ellipsis(p):
-                keeps += [True] * (len(v.order) - len(given))
-            elif isinstance(p, ast.Slice) or self.is_many(p, env):
-                keeps.append(True)
-        keeps += [True] * (len(shape) - sum(keeps))
-        sizes = iter(shape)
-        wide: list[Expr] = [next(sizes) if k else ONE for k in keeps]
-        inner = x
-        return Elementwise(
-            wide,
-            lambda i: self.element(inner, [j for j, k in zip(i, keeps) if k]),
-            self.bases(x),
-            self.dtype(x),
-            x.base if isinstance(x, View) else x.of if isinstance(x, Elementwise) else "",
-        )
-
-    def taken(self, v: View, listed: Sequence[Any], e: ast.Subscript, env: Env) -> Load | View | Elementwise:
-        given = len([p for p in listed if not _is_ellipsis(p)])
+        parts = self.parts(v, e, env)
+        given = len([p for p in parts if not _is(p, None) and not _is(p, ...)])
         if given > len(v.order):
             self.refuse(f"{given} indices of an array of {len(v.order)} dimensions", node=e)
-        axes, order = list(v.axes), []
-        many: tuple[int, View] | None = None
-        left = list(v.order)
-        for p in listed:
-            if _is_ellipsis(p):
-                free = len(v.order) - given
-                order += left[:free]
+        axes, left = list(v.axes), list(v.order)
+        outs: list[int | None] = []  # the axes that come out, None for new ones
+        many: dict[int, View | Elementwise] = {}  # axes with an array of indices
+        lone: list[
+            tuple[int, int]
+        ] = []  # of what is no slice, its place among the parts and among what comes out
+        for k, p in enumerate(parts):
+            if _is(p, None):
+                outs.append(None)
+                continue
+            if _is(p, ...):
+                free = len(left) - len([q for q in parts[k + 1 :] if not _is(q, None)])
+                outs += left[:free]
                 left = left[free:]
                 continue
             axis = left.pop(0)
@@ -97,34 +56,76 @@ class Indices(Copies):
             assert isinstance(span, Span)
             if isinstance(p, ast.Slice):
                 axes[axis] = self.sliced(v, axis, span, p, env)
-                order.append(axis)
+                outs.append(axis)
                 continue
-            x = p if isinstance(p, Expr) else self.value(p, env)
-            if isinstance(x, Items):
-                x = calls.call(self, "array", [x], {}, None)
-            if isinstance(x, View | Elementwise):
-                if many is not None or len(self.shape(x)) != 1 or kind_of(self.dtype(x)) == "float":
-                    self.refuse(
-                        "an index that is an array of more than one dimension, or of floats, or a second one",
-                        "loop over it",
-                        e,
-                    )
-                if kind_of(self.dtype(x)) == "bool":
-                    self.same(self.length(v, axis), self.shape(x)[0])
-                    x = on_flatnonzero(self, None, x)
-                many = (axis, x if isinstance(x, View) else self.stored(x))
-                order.append(axis)
+            lone.append((k, len(outs)))
+            if is_array(p):
+                many[axis] = p
+            else:
+                axes[axis] = At(self.place(v, axis, span, self.settled(p)))
+        outs += left
+        found = View(v.base, tuple(axes), tuple(o for o in outs if o is not None))
+        if None in outs and isinstance(e.ctx, ast.Store):
+            self.refuse("np.newaxis where an array is written", "leave it out", e)
+        if many or None in outs:
+            together = all(q - p == 1 for (p, _), (q, _) in itertools.pairwise(lone))
+            return self.gathered(v, found, outs, many, lone[0][1] if many and together else 0)
+        return found if outs else self.load(found, [])
+
+    def parts(self, v: View, e: ast.Subscript, env: Env) -> list[Any]:
+        """What stands between the commas, a mask as the indices of what it takes, one array for each of its axes."""
+        given: list[Any] = []
+        for node in e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]:
+            given += [node] if isinstance(node, ast.Slice) else self.operands([node], env)
+        if not isinstance(e.slice, ast.Tuple) and isinstance(given[0], Items) and given[0].of is not list:
+            given = given[0].items
+        given = [calls.call(self, "array", [p], {}, None) if isinstance(p, Items) else p for p in given]
+        takes = [self.takes(p) for p in given]
+        found: list[Any] = []
+        for k, p in enumerate(given):
+            if not takes[k] or isinstance(p, ast.Slice):
+                found.append(p)
                 continue
-            if isinstance(x, Expr) and self.kind(x) == "bool":  # of which NumPy makes a mask
-                self.refuse("an index that is a bool", "int(...)", e)
-            if not isinstance(x, Expr) or self.kind(x) == "float":
+            if not isinstance(p, Expr | View | Elementwise) or kind_of(self.dtype(p)) == "float":
                 self.refuse("an index that is no integer", "int(...)", e)
-            axes[axis] = At(self.place(v, axis, span, self.settled(x)))
-        order += left
-        found = View(v.base, tuple(axes), tuple(order))
-        if many is not None:
-            return self.gathered(v, found, *many)
-        return found if order else self.load(found, [])
+            if kind_of(self.dtype(p)) == "int":
+                found.append(self.stored(p) if isinstance(p, Elementwise) else p)
+            elif isinstance(p, Expr):  # of which NumPy makes a mask
+                self.refuse("an index that is a bool", "int(...)", e)
+            else:
+                from_end = any(_is(q, ...) for q in given[:k])
+                first = len(v.order) - sum(takes[k:]) if from_end else sum(takes[:k])
+                for axis, n in zip(v.order[max(first, 0) :], self.shape(p)):
+                    self.same(self.length(v, axis), n)
+                found += on_nonzero(self, None, p).items
+        return found
+
+    def takes(self, p: Any) -> int:
+        """How many axes an index is of."""
+        if _is(p, None) or _is(p, ...):
+            return 0
+        return len(self.shape(p)) if is_array(p) and kind_of(self.dtype(p)) == "bool" else 1
+
+    def gathered(
+        self, v: View, rest: View, outs: Sequence[int | None], many: dict[int, View | Elementwise], at: int
+    ) -> Elementwise:
+        """v[..., indices, ..., None]: the axes that all indices together give come at the place `at`."""
+        group = self.together([*many.values()]) if many else []
+        wide: list[Expr] = [ONE if o is None else self.length(rest, o) for o in outs]
+
+        def element(i: list[Expr]) -> Expr:
+            own, others = i[at : at + len(group)], [*i[:at], *i[at + len(group) :]]
+            axes = list(rest.axes)
+            for axis, index in many.items():
+                span = axes[axis]
+                assert isinstance(span, Span)
+                axes[axis] = At(self.place(v, axis, span, self.let("k", self.element(index, own))))
+            inner = [j for j, o in zip(others, outs) if o is not None]
+            return self.load(View(rest.base, tuple(axes), rest.order), inner)
+
+        bases = set().union({v.base}, *map(self.bases, many.values()))
+        shape = [*wide[:at], *group, *wide[at:]]
+        return Elementwise(shape, element, bases, self.dtype(v), "" if many else v.base)
 
     def place(self, v: View, axis: int, span: Span, i: Expr) -> Expr:
         """An index of a part of an axis as one of the axis; a negative one counts from the part's end."""
@@ -180,26 +181,9 @@ class Indices(Copies):
             e = Apply("max", (e, ZERO if step > 0 else const(-1)))
         return self.let("k", Apply("min", (e, top)))
 
-    def gathered(self, v: View, rest: View, axis: int, index: View) -> Elementwise:
-        """v[..., indices, ...]"""
-        at = rest.order.index(axis)
-        span = rest.axes[axis]
-        assert isinstance(span, Span)
-        shape = self.shape(rest)
-        shape[at] = self.shape(index)[0]
 
-        def element(i: list[Expr]) -> Expr:
-            k = self.let("k", self.load(index, [i[at]]))
-            place = self.place(v, axis, span, k)
-            axes = (*rest.axes[:axis], At(place), *rest.axes[axis + 1 :])
-            order = tuple(o for o in rest.order if o != axis)
-            return self.load(View(rest.base, axes, order), [*i[:at], *i[at + 1 :]])
-
-        return Elementwise(shape, element, {v.base, index.base}, self.dtype(v))
-
-
-def _is_ellipsis(p: Any) -> bool:
-    return isinstance(p, ast.Constant) and p.value is Ellipsis
+def _is(p: Any, what: Any) -> bool:
+    return isinstance(p, Object) and p.value is what
 
 
 __all__ = ["Indices"]

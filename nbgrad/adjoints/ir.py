@@ -7,7 +7,7 @@ but a block's end, and a loop's `stopped`, which is looked at when a turn is ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -331,13 +331,40 @@ def kind_of(dtype: str) -> str:
     return "float" if dtype.startswith("float") else "bool" if dtype == "bool" else "int"
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Results side by side, as a tuple, a named one or a list."""
+
+    of: type
+    parts: tuple[Form, ...]
+
+    def holding(self, parts: Sequence[Any]) -> Any:
+        return (
+            self.of(*parts)
+            if hasattr(self.of, "_fields")
+            else list(parts)
+            if self.of is list
+            else tuple(parts)
+        )
+
+
+Form: TypeAlias = int | Several | None  # which result it is, several, or nothing
+
+
+def arranged(form: Form, values: Sequence[Any]) -> Any:
+    """The values as the function gives them."""
+    if isinstance(form, Several):
+        return form.holding([arranged(part, values) for part in form.parts])
+    return None if form is None else values[form]
+
+
 @dataclass(slots=True)
 class Program:
     name: str
     params: list[str]
     body: Block
     results: list[Expr | View]
-    single: bool  # one result, not a tuple of them
+    form: Form  # how they lie side by side
     kinds: dict[str, str]
     arrays: dict[str, Array]
     constants: dict[str, Any]  # what the text calls beside math and np

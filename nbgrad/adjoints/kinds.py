@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints.expressions import held_by
+from nbgrad.adjoints.ir import Form, Several
 from nbgrad.adjoints.lower import ArrayOf, Kind, Known, PartialOf, Scalar, TupleOf
 
 
@@ -26,8 +27,7 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
     if isinstance(a, float | np.floating) or a is float:
         return Scalar("float")
     if isinstance(a, tuple):
-        fields = getattr(a, "_fields", ())
-        return TupleOf(tuple(kind_of(i, f"{name}[{k}]") for k, i in enumerate(a)), tuple(fields))
+        return TupleOf(tuple(kind_of(i, f"{name}[{k}]") for k, i in enumerate(a)), type(a))
     if a is None or isinstance(a, str):
         return Known(a)
     if hasattr(a, "bitwidth") and hasattr(a, "name"):  # a type of Numba's
@@ -66,10 +66,7 @@ def told_by(a: Any) -> Any:
 
 def flat_names(name: str, of: Kind) -> list[str]:
     """What the parts of a parameter are called."""
-    if isinstance(of, TupleOf):
-        labels = of.fields or tuple(map(str, range(len(of.items))))
-        return [p for label, k in zip(labels, of.items) for p in flat_names(f"{name}_{label}", k)]
-    if isinstance(of, PartialOf):
+    if isinstance(of, TupleOf | PartialOf):
         return [p for label, k in zip(of.labels, of.items) for p in flat_names(f"{name}_{label}", k)]
     return [] if isinstance(of, Known) else [name]
 
@@ -77,8 +74,7 @@ def flat_names(name: str, of: Kind) -> list[str]:
 def names_given(name: str, of: Kind) -> list[str]:
     """Those of them that a function holds which is an argument."""
     if isinstance(of, TupleOf):
-        labels = of.fields or tuple(map(str, range(len(of.items))))
-        return [p for label, k in zip(labels, of.items) for p in names_given(f"{name}_{label}", k)]
+        return [p for label, k in zip(of.labels, of.items) for p in names_given(f"{name}_{label}", k)]
     return flat_names(name, of) if isinstance(of, PartialOf) else []
 
 
@@ -107,6 +103,25 @@ def as_seed(s: Any) -> Any:
     if s is None:
         return 0.0
     return float(s) if isinstance(s, bool | int | float | np.generic) else np.asarray(s)
+
+
+def each_seed(form: Form, seeds: Any) -> list[Any]:
+    """The seeds of results, one after another, and what else was given."""
+    listed = list(seeds) if isinstance(seeds, tuple | list) else [seeds]
+    if not isinstance(form, Several):
+        return listed
+    of = [part for part in form.parts if part is not None]
+    return [s for part, seed in zip(of, listed) for s in _of_part(part, seed)] + listed[len(of) :]
+
+
+def _of_part(form: Form, seed: Any) -> list[Any]:
+    if not isinstance(form, Several):
+        return [seed]
+    of = [part for part in form.parts if part is not None]
+    seeds = [None] * len(of) if seed is None else seed
+    if not isinstance(seeds, tuple | list) or len(seeds) != len(of):
+        raise TypeError(f"a result has {len(of)} parts, and its seed is {seed!r}")
+    return [s for part, one in zip(of, seeds) for s in _of_part(part, one)]
 
 
 def copied(a: Any) -> Any:

@@ -386,7 +386,7 @@ class Loops(Expressions):
             firsts = first.items if isinstance(first, Items) else [None] * len(kind)
             return Items(
                 [f if k is None else self.head(name, k, f, hopeful) for k, f in zip(kind, firsts)],
-                first.fields if isinstance(first, Items) else (),
+                first.of if isinstance(first, Items) else tuple,
             )
         own = self.fresh(name)
         self.program.kinds[own] = kind
@@ -433,7 +433,7 @@ class Loops(Expressions):
         if isinstance(x, Expr):
             return _zero(self.kind(x))
         if isinstance(x, Items) and all(isinstance(i, Expr) for i in x.items):
-            return Items([_zero(self.kind(i)) for i in x.items], x.fields)
+            return x.each(lambda i: _zero(self.kind(i)))
         return None
 
 

@@ -28,9 +28,11 @@ from nbgrad.adjoints.ir import (
     Array,
     Const,
     Expr,
+    Form,
     Load,
     Name,
     Program,
+    Several,
     Span,
     View,
     const,
@@ -91,8 +93,13 @@ class ArrayOf:
 @dataclass(frozen=True)
 class TupleOf:
     items: tuple[Any, ...]
-    fields: tuple[str, ...] = ()
+    of: type = tuple
     differentiable = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the parts are called: by their fields, or by their places."""
+        return getattr(self.of, "_fields", None) or tuple(map(str, range(len(self.items))))
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ def _lowered(
 ) -> Program:
     taken = {*_WORDS, *keyword.kwlist}
     name = fn.__name__ if fn.__name__.isidentifier() else "function"
-    program = Program(name, [], [], [], True, {}, {}, {}, taken)
+    program = Program(name, [], [], [], None, {}, {}, {}, taken)
     lowering = _Lowering(program, called)
     lowering.seen, lowering.late = dict(seen), late
     found = lowering.lowered(fn, kinds)
@@ -150,23 +157,26 @@ class _Lowering(Statements):
         self.stack.append((fn, *map(_known, env.values())))
         self.statements(exits.structured(sugar.plainly(tree), self.late), env)
         result = env.get(exits.RESULT, Object(None))
-        p.single = not isinstance(result, Items)
+        self.node = tree
+        p.form = self.result(result)
         self.node = None
-        for r in result.items if isinstance(result, Items) else [result]:
-            if isinstance(r, Elementwise) or (isinstance(r, View) and _stepped(r)):
-                r = self.stored(r)
-            if isinstance(r, Apply | Load):  # before what is written later
-                r = self.let("value", r)
-            if isinstance(r, Expr | View):
-                p.results.append(r)
-            elif not (isinstance(r, Object) and r.value is None):
-                instead = "return its parts side by side" if isinstance(r, Items) else ""
-                self.refuse("a result that is neither a number nor an array", instead, tree)
         # Where a loop was lowered again, what was made for it before is no array anymore, or the same.
         first = {made[0].base: made for made in self.first if made[0].base in p.arrays}
         p.body[:0] = [statement for made in first.values() for statement in made]
         as_numbers(p)
         return p
+
+    def result(self, r: Value) -> Form:
+        if isinstance(r, Items):
+            return Several(r.of, tuple([self.result(i) for i in r.items]))
+        if isinstance(r, Object):
+            return None if r.value is None else self.refuse("a result that is neither a number nor an array")
+        if isinstance(r, Elementwise) or (isinstance(r, View) and _stepped(r)):
+            r = self.stored(r)
+        if isinstance(r, Apply | Load):  # before what is written later
+            r = self.let("value", r)
+        self.program.results.append(r)
+        return len(self.program.results) - 1
 
     def parse(self, fn: Any) -> ast.FunctionDef:
         code = fn.__code__
@@ -232,9 +242,8 @@ class _Lowering(Statements):
         if isinstance(kind, Known):
             return self.wrapped(kind.value)
         if isinstance(kind, TupleOf):
-            labels = kind.fields or tuple(map(str, range(len(kind.items))))
             return Items(
-                [self.parameter(f"{name}_{label}", k) for label, k in zip(labels, kind.items)], kind.fields
+                [self.parameter(f"{name}_{label}", k) for label, k in zip(kind.labels, kind.items)], kind.of
             )
         if isinstance(kind, PartialOf):
             held = [self.parameter(f"{name}_{label}", k) for label, k in zip(kind.labels, kind.items)]
@@ -304,7 +313,7 @@ class _Lowering(Statements):
         if isinstance(x, np.bool_ | np.integer | np.floating):
             return const(x.item())
         if isinstance(x, tuple):
-            return Items([self.wrapped(i) for i in x], getattr(x, "_fields", ()))
+            return Items([self.wrapped(i) for i in x], type(x))
         return Object(x)
 
 

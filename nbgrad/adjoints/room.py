@@ -48,6 +48,9 @@ class Room(Builder, ABC):
     def value(self, e: ast.expr, env: Env, hint: str | None = None) -> Value: ...
 
     @abstractmethod
+    def operands(self, nodes: Sequence[ast.expr], env: Env) -> list[Value]: ...
+
+    @abstractmethod
     def scalar(self, e: ast.expr, env: Env, hint: str | None = None) -> Expr: ...
 
     @abstractmethod

@@ -25,6 +25,7 @@ from nbgrad.adjoints.ir import (
     Refused,
     Store,
     View,
+    arranged,
 )
 from nbgrad.adjoints.ops import ARITHMETIC, COMPARISONS, FUNCTIONS
 from nbgrad.expr import node
@@ -52,7 +53,7 @@ def expression(program: Program, given: Sequence[Any]) -> Any:
         if isinstance(r, View):
             at.refuse("a result that is an array")
     found = [at.value(r) for r in program.results if not isinstance(r, View)]
-    return found[0] if program.single else tuple(found)
+    return arranged(program.form, found)
 
 
 class _Spread:

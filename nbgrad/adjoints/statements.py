@@ -192,7 +192,7 @@ class Statements(Loops):
         if isinstance(x, Expr) and not is_leaf(x):
             x = self.let(name, x)
         if isinstance(x, Items):
-            x = Items([self.bound(name, i, {}) if not is_leaf(i) else i for i in x.items], x.fields)
+            x = x.each(lambda i: i if is_leaf(i) else self.bound(name, i, {}))
         old = env.get(name)
         if isinstance(x, View) and isinstance(old, View) and x != old and name in env.get(OUTER, ()):
             self.refuse(
@@ -373,7 +373,7 @@ class Statements(Loops):
                     x if x is y or (is_leaf(x) and x == y) else self.merged(name, x, y, branch)
                     for x, y in pairs
                 ],
-                a.fields,
+                a.of,
             )
         if type(a) is type(b) and (a is b or a == b):
             return a

@@ -17,7 +17,19 @@ from nbgrad import adjoints
 from nbgrad.adjoints.analyse import Policy
 from nbgrad.adjoints.api import Made, derived
 from nbgrad.adjoints.expressions import held_by
-from nbgrad.adjoints.ir import Expr, Extent, Grow, Load, Name, Program, Span, View, parts, statements
+from nbgrad.adjoints.ir import (
+    Expr,
+    Extent,
+    Grow,
+    Load,
+    Name,
+    Program,
+    Span,
+    View,
+    arranged,
+    parts,
+    statements,
+)
 from nbgrad.adjoints.kinds import flat_names, kind_of
 from nbgrad.adjoints.lower import Kind, Known, PartialOf, TupleOf
 from nbgrad.adjoints.ops import kind as kind_of_value
@@ -59,7 +71,7 @@ class Differentiable(adjoints.Differentiable):
             [a for n, a in zip(made.program.params, flat) if n in made.written], found[len(results) :]
         ):
             a[...] = out.detach().numpy()
-        return results[0] if made.program.single and results else tuple(results) if results else None
+        return arranged(made.program.form, results)
 
     def _spread(self, given: Sequence[Any]) -> Any:
         """The function of expressions, as one."""

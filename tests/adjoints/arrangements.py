@@ -325,3 +325,25 @@ def list_by_another_name(x):
     also = found  # which is as long as it will be
     also[-1] = also[0] * found[1]
     return sum(also) + len(also) * found[-1] + also[2]
+
+
+def written_by_ufuncs(x, a):
+    o = np.empty_like(x)
+    np.multiply(x, a, o)
+    np.exp(o, out=o)
+    np.add(o[1:], o[:-1], out=o[1:])
+    z = np.maximum(o, x, out=(o,))
+    np.multiply(o[::-1], o, o)
+    big = np.empty(4, np.bool_)
+    np.greater(x, 0.4, out=big)
+    return np.sum(z * x) + np.sum(o[big])
+
+
+def written_by_sums(m):
+    o, p = np.empty(3), m.copy()
+    m = m.copy()
+    np.sum(m, axis=0, out=o)
+    np.cumsum(o * o, out=o)
+    np.dot(p, m, out=p)
+    np.matmul(m, p, m[:, :])
+    return np.sum(p * m) + np.sum(np.clip(o, -5.0, 5.0, out=None) * o)

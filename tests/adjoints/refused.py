@@ -27,10 +27,6 @@ def one_array_or_another(x, m, a):
     return z[0]
 
 
-def boolean_index(m):
-    return np.sum(m[m > 1.0])
-
-
 def either_that_is_written(x, y, a):
     z = x if a > 1 else y
     if a > 0:
@@ -223,8 +219,22 @@ def differences_of_any_order(x, n):
     return np.diff(x, n)[0]
 
 
-def tuple_in_a_result(a):
-    return a, (a, a)
+def function_in_a_result(a):
+    return a, (a, abs)
+
+
+def array_of_floats_as_an_index(x):
+    return x[x]
+
+
+def out_of_integers(x):
+    o = np.zeros(4, np.int64)
+    np.add(x, 1.0, o)
+    return x[0]
+
+
+def ufunc_where(x):
+    return np.sqrt(x, where=x > 0)[0]
 
 
 def goes_over_what_it_writes(m, a):

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -90,6 +90,34 @@ def test_several_results() -> None:
     assert by_x.tolist() == [6, 33] and by_a == 3 + 21 + 12
     _, (by_x, by_a) = differentiable(several).vjp(x, 3.0, seeds=(None, None, 2.0))
     assert by_x.tolist() == [0, 0] and by_a == 12
+
+
+class Moved(NamedTuple):
+    x: Any
+    energy: float
+
+
+def test_results_are_given_as_they_are_returned() -> None:
+    def inside(a, x):
+        return a, (Moved(x * a, a * a), (a, None)), [x[0]]
+
+    def alone(a):
+        return (a * a,)
+
+    x = np.array([1.0, 2.0])
+    f = differentiable(inside)
+    found = f(3.0, x)
+    assert found[0] == 3 and found[1][1] == (3, None) and found[2] == [1]
+    assert isinstance(found[1][0], Moved) and found[1][0].x.tolist() == [3, 6] and found[1][0].energy == 9
+    _, (by_a, by_x) = f.vjp(3.0, x, seeds=(None, ((np.array([1.0, 10.0]), 2.0), None), [5.0]))
+    assert by_a == 21 + 12 and by_x.tolist() == [3 + 5, 30]
+    _, (one, (state, (again, none)), listed) = f.jvp((3.0, x), (1.0, None))
+    assert one == again == 1 and none is None and listed == [0]
+    assert state.x.tolist() == [1, 2] and state.energy == 6
+    with pytest.raises(TypeError, match="a result has 2 parts, and its seed is 1.0"):
+        f.vjp(3.0, x, seeds=(None, 1.0, None))
+    assert differentiable(alone)(3.0) == (9,) and differentiable(alone).vjp(3.0, seeds=2.0) == ((9,), (12,))
+    assert differentiable(alone).jacobian(3.0, wrt="a") == (6,)
 
 
 def test_written_arrays_are_outputs() -> None:
