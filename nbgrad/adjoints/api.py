@@ -412,10 +412,12 @@ class Differentiable:
         flat = self._flat(given)
         values, moved, arrays = self._moved(made, flat, self._moving(made.program, given, tangents))
         form, written = made.program.form, [arrays[n] for n in made.written if n in arrays]
-        shown, along = arranged(form, values), arranged(form, moved)
-        if written or form is None:
+        if form is None:
+            return (), tuple(written)
+        along = arranged(form, moved)
+        if written:
             along = (*(along if isinstance(form, Several) else moved), *written)
-        return shown, along
+        return arranged(form, values), along
 
     def _aligned(self, args: Sequence[Any], vectors: Sequence[Any]) -> Sequence[Any]:
         """One for each parameter, where some arguments are given before the call or have defaults."""

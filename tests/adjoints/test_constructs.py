@@ -114,7 +114,7 @@ def test_results_are_given_as_they_are_returned() -> None:
     _, (one, (state, (again, none)), listed) = f.jvp((3.0, x), (1.0, None))
     assert one == again == 1 and none is None and listed == [0]
     assert state.x.tolist() == [1, 2] and state.energy == 6
-    with pytest.raises(TypeError, match="a result has 2 parts, and its seed is 1.0"):
+    with pytest.raises(TypeError, match=r"a result has 2 parts, and its seed is 1\.0"):
         f.vjp(3.0, x, seeds=(None, 1.0, None))
     assert differentiable(alone)(3.0) == (9,) and differentiable(alone).vjp(3.0, seeds=2.0) == ((9,), (12,))
     assert differentiable(alone).jacobian(3.0, wrt="a") == (6,)

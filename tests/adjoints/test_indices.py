@@ -1,4 +1,4 @@
-"""What arrays of indices, masks and new axes take of an array, and writes to it: shapes and numbers are NumPy's, gradients the tangent's."""
+"""What arrays of indices, masks and new axes take of an array, and writes to it, beside NumPy."""
 
 import linecache
 from typing import Any
