@@ -1,8 +1,9 @@
-"""Functions of which a call that leaves no record is found again by how its tensors lie and by what else it is given.
+"""Functions of which a call is found again by how its tensors lie, which of them want a gradient, and by what else it is given.
 
-Promises the functions that it stands before that what is not plain (transforms, a call that is recorded, a program that is being made, a
-mode that takes operators over, autocast, arguments that are neither tensors nor numbers, words and the like) is left to them, and what is
-not known too: one place refuses and says why. The first call of its kind is theirs, the second makes what runs those to come.
+Promises the functions that it stands before that what is not plain (transforms, a program that is being made, a mode that takes operators
+over, autocast, arguments that are neither tensors nor numbers, words and the like) is left to them, and what is not known too: one place
+refuses and says why. The first call of its kind is theirs, the second makes what runs those to come. So is a call that is recorded, unless
+the node that it leaves is one op's, of the call's tensors: then only what computes is another.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nbgrad.core.arguments import before_guard
 from nbgrad.core.casting import casting
 from nbgrad.core.overrides import armed
 from nbgrad.core.tensor import Tensor, requires
-from nbgrad.dispatch.between import read_off
+from nbgrad.dispatch.between import noted_as, read_off
 from nbgrad.dispatch.replay import learn
 from nbgrad.memory import backend
 from nbgrad.memory.dtypes import dtype
@@ -41,8 +42,9 @@ def quickly(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A function with a short way in front. `plan` is given what the function would be, with Specs for tensors, all of which the CPU holds
     (or with `devices` any that has values), and gives what runs such a call, if anything quick does. If the function `records`, a call of a
-    tensor that wants a gradient is left to it. Lists of integers are tuples to it, if it takes `lists`. Without a plan it is read off what
-    the function leaves where it is recorded: of one which reads values in kernels alone, and of calls that take one op."""
+    tensor that wants a gradient is left to it where it comes to more than one op. Lists of numbers are tuples to it, if it takes `lists`.
+    Without a plan it is read off what the function leaves where it is recorded: of one which reads values in kernels alone, and of calls
+    that take one op."""
     planned = _read_off if plan is None else partial(_planned, plan)
     return partial(before_guard, shortened(planned, records, devices, lists or plan is None))
 
@@ -63,34 +65,50 @@ def shortened(
         def short(*args: Any, **more: Any) -> Any:
             given = (*args, *more.values()) if more else args
             values: list[Any] = []
-            listed = False
+            listed, wanting = False, 0
             for x in given:
                 if isinstance(x, Tensor):
                     if x._rg and records and state.grad and (x._rg == 1 or state.active or requires(x)):
-                        return slow(*args, **more)
+                        wanting |= 1 << len(values)
                     values.append(x._spec)
                 elif x.__class__ is tuple or x.__class__ is list:
-                    values += (*x,), (*map(type, x),)
+                    kinds = (*map(type, x),)
+                    values += (*x,), kinds
+                    if float in kinds:
+                        values.append(repr(x))
                     listed = listed or x.__class__ is list
+                elif x.__class__ is float and not x:
+                    values.append(repr(x))  # as 0.0 is not -0.0
                 else:
                     values.append(x)
             if state.active or compiling.thread is not None or armed.below is not None or casting.on:
                 return slow(*args, **more)
             if listed and not lists:
                 return slow(*args, **more)
-            key = (*values, *map(type, given), *more)
+            key = (*values, *map(type, given), *more, wanting)
             try:
                 found = find(key)
             except TypeError:
                 return slow(*args, **more)
             if found:
-                run, count = found
-                result = run(*(given[:count] if count >= 0 else [x for x in given if isinstance(x, Tensor)]))
-                return slow(*args, **more) if result is None else result
+                run, count, noted = found
+                if wanting and noted is None:
+                    return slow(*args, **more)
+                tensors = given[:count] if count >= 0 else (*[x for x in given if isinstance(x, Tensor)],)
+                result = run(*tensors)
+                if result is None:
+                    return slow(*args, **more)
+                if wanting:
+                    noted.record(result, tensors)
+                return result
             result = slow(*args, **more)
             if found is not None:
                 fixed = [*map(_fixed, given)] if listed else given
-                known.keep(key, planned(slow, (*fixed[: len(args)],), dict(zip(more, fixed[len(args) :]))))
+                named = dict(zip(more, fixed[len(args) :]))
+                run, count = planned(slow, (*fixed[: len(args)],), named)
+                operands = [x for x in given if isinstance(x, Tensor)]
+                noted = noted_as(result, operands, run) if wanting and run is not _long else None
+                known.keep(key, (run, count, noted))
             elif _plain(given, devices):
                 known.keep(key, ())
             return result
@@ -101,19 +119,25 @@ def shortened(
 
 
 def _fixed(x: Any) -> Any:
-    return tuple(x) if type(x) is list and {*map(type, x)} == {int} else x
+    return tuple(x) if type(x) is list and {*map(type, x)} <= {int, float} else x
 
 
 def _plain(given: tuple[Any, ...], devices: bool) -> bool:
-    """Whether arguments that are equal, and of the same types, are the same: 0.0 is not -0.0; and NaN is found by no key."""
+    """Whether arguments that are equal, and of the same types, are the same: NaN is found by no key."""
     return all(
         [
             (type(x._spec) is Spec and (x._spec.backend.holds if devices else x._spec.backend is backend.cpu))
             if isinstance(x, Tensor)
-            else type(x) in _PLAIN and not (type(x) is float and not (x < 0 or x > 0))
+            else type(x) in _PLAIN and not (type(x) is float and x != x)
             for x in given
         ]
-    ) and all([{*map(type, x)} == {int} for x in given if type(x) in (tuple, list)])
+    ) and all(
+        [
+            {*map(type, x)} <= {int, float} and all([v == v for v in x])
+            for x in given
+            if type(x) in (tuple, list)
+        ]
+    )
 
 
 def _takes_tensors(annotation: str) -> bool:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -430,6 +431,52 @@ def rounded(values: Any, d: dtype) -> Any:
         return unpacked(packed(values, d)) if d is bfloat16 else np.asarray(values).astype(d.np, copy=False)
 
 
+def rounding(d: dtype) -> Callable[[Any], Any]:
+    """What makes numbers of those that are computed in a dtype, one operation after the other; of integers in float64."""
+    return partial(rounded, d=d if d.is_floating_point else float64)
+
+
+def fused(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of float64 in one rounding, but for a tie in a million; as what PyTorch's compiler makes of its lines."""
+    a, b, c = (np.asarray(v, np.float64) for v in (a, b, c))
+    with np.errstate(all="ignore"):
+        high, other = (v * 134217729.0 - (v * 134217729.0 - v) for v in (a, b))
+        low, rest = a - high, b - other
+        product = a * b
+        total = product + c
+        part = total - product
+        lost = (product - (total - part)) + (c - part)
+        lost += ((high * other - product) + high * rest + low * other) + low * rest
+        return np.where(np.isfinite(lost), total + lost, total)
+
+
+def evenly(start: Any, end: Any, steps: builtins.int, d: dtype) -> np.ndarray[Any, Any]:
+    """Numbers equally far apart: symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes them."""
+    if steps == 1:
+        return np.array([start])
+    real = rounding(d)
+    a, b, i = real(start), real(end), np.arange(steps)
+    step = real(real(b - a) / real(max(steps - 1, 1)))
+    back = steps - 1 - i
+    if not d.narrow:
+        return real(np.where(i < steps // 2, fused(step, i, a), fused(-step, back, b)))
+    low, high = real(a + real(step * real(i))), real(b - real(step * real(back)))
+    return np.where(i < steps // 2, low, high)
+
+
+def stepwise(start: Any, step: Any, n: builtins.int, d: dtype) -> np.ndarray[Any, Any]:
+    """`start + step * i` in floats of that dtype. PyTorch takes as many at a time as there are in two registers, from the first of each,
+    which is rounded, and what is left over one by one; narrow ones in float32."""
+    i = np.arange(n)
+    lanes = 32 // d.itemsize
+    first = np.where(i < n - n % (2 * lanes), i - i % lanes, i)
+    if d.narrow:
+        start, step = np.float32(start), np.float32(step)
+    begin = rounded(fused(step, first, start), d)
+    found = np.where(i == first, begin, fused(step, i - first, begin))
+    return rounded(found, d)
+
+
 def packed(values: np.ndarray[Any, Any], d: dtype) -> np.ndarray[Any, Any]:
     """The memory of a dtype's values, which are those of its `host`: of bfloat16 the upper halves, rounded to even, as integers."""
     if d is not bfloat16:
@@ -457,7 +504,28 @@ _SMALL: Final = {
 }
 
 
-class finfo:
+class _Limits:
+    """What is known of a dtype, once for all who ask, so it is not to be written to."""
+
+    _known: ClassVar[dict[Any, Any]]
+    dtype: str
+
+    def __init_subclass__(cls) -> None:
+        cls._known = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"attribute {name!r} of 'torch.{type(self).__name__}' objects is not writable")
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, type(self)) and self.dtype == other.dtype
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        return type(self), (globals()[self.dtype],)
+
+
+class finfo(_Limits):
     """Limits of a floating-point dtype: `bits`, `eps` (the step after 1), `max`, `min`, `tiny` (the smallest normal number),
     `resolution`.
 
@@ -465,32 +533,41 @@ class finfo:
     1.1920928955078125e-07
     """
 
-    def __init__(self, type: object = None) -> None:
-        d = _state[0] if type is None else _dtype_argument(type, "finfo", "type", 1).to_real()
+    bits: builtins.int
+    eps: builtins.float
+    max: builtins.float
+    min: builtins.float
+    tiny: builtins.float
+    smallest_normal: builtins.float
+    resolution: builtins.float
+
+    def __new__(cls, type: Any = None) -> finfo:
+        found: finfo | None = cls._known.get(type) if type.__class__ is dtype else None
+        return found or cls._of(
+            _state[0] if type is None else _dtype_argument(type, "finfo", "type", 1).to_real()
+        )
+
+    @classmethod
+    def _of(cls, d: dtype) -> finfo:
         if not d.is_floating_point:
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
             )
-        self.bits = d.itemsize * 8
+        made = super().__new__(cls)
+        known = vars(made)
+        known |= {"bits": d.itemsize * 8, "dtype": d.name}
         if d is bfloat16:  # the upper half of a float32
-            self.eps, self.resolution, self.max = 2.0**-7, 0.01, (2 - 2.0**-7) * 2.0**127
-            self.min, self.tiny = -self.max, 2.0**-126
+            known |= {"eps": 2.0**-7, "resolution": 0.01, "max": (2 - 2.0**-7) * 2.0**127, "tiny": 2.0**-126}
         elif d.name in _SMALL:
-            self.resolution = 1.0
-            self.max, self.eps, self.tiny = _SMALL[d.name]
-            self.min = -self.max if d.is_signed else self.tiny
+            known |= {"resolution": 1.0, **dict(zip(("max", "eps", "tiny"), _SMALL[d.name]))}
         else:
             info = np.finfo(d.np)
-            self.eps, self.tiny = builtins.float(info.eps), builtins.float(info.tiny)
-            self.max, self.min = builtins.float(info.max), builtins.float(info.min)
-            self.resolution = builtins.float(
-                str(info.resolution)
-            )  # 1e-06 as written, not the float32 next to it
-        self.smallest_normal = self.tiny
-        self.dtype = d.name
-
-    def __eq__(self, other: object) -> builtins.bool:
-        return isinstance(other, finfo) and self.dtype == other.dtype
+            known |= {name: builtins.float(getattr(info, name)) for name in ("eps", "tiny", "max")}
+            # 1e-06 as written, not the float32 next to it
+            known["resolution"] = builtins.float(str(info.resolution))
+        known["min"] = -made.max if d.is_signed else made.tiny
+        known["smallest_normal"] = made.tiny
+        return cls._known.setdefault(d, made)
 
     def __repr__(self) -> str:
         return (
@@ -499,15 +576,23 @@ class finfo:
         )
 
 
-class iinfo:
+class iinfo(_Limits):
     """Limits of an integer dtype: `bits`, `max`, `min`.
 
     >>> torch.iinfo(torch.int8).min, torch.iinfo(torch.int8).max
     (-128, 127)
     """
 
-    def __init__(self, type: object) -> None:
-        d = _dtype_argument(type, "iinfo", "type", 1)
+    bits: builtins.int
+    max: builtins.int
+    min: builtins.int
+
+    def __new__(cls, type: Any) -> iinfo:
+        found: iinfo | None = cls._known.get(type) if type.__class__ is dtype else None
+        return found or cls._of(_dtype_argument(type, "iinfo", "type", 1))
+
+    @classmethod
+    def _of(cls, d: dtype) -> iinfo:
         if d is bool_:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if d.name[0] == "q":
@@ -517,13 +602,11 @@ class iinfo:
                 "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'"
             )
         info = np.iinfo(d.name)
-        self.bits = d.itemsize * 8
-        self.max = builtins.int(info.max)
-        self.min = builtins.int(info.min)
-        self.dtype = d.name
-
-    def __eq__(self, other: object) -> builtins.bool:
-        return isinstance(other, iinfo) and self.dtype == other.dtype
+        made = super().__new__(cls)
+        vars(made).update(
+            bits=d.itemsize * 8, max=builtins.int(info.max), min=builtins.int(info.min), dtype=d.name
+        )
+        return cls._known.setdefault(d, made)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

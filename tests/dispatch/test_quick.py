@@ -67,14 +67,13 @@ def test_autocast_goes_the_long_way() -> None:
 def test_what_is_not_plain_goes_the_long_way() -> None:
     function, ways = _seen()
     x, leaf = torch.ones(3), torch.ones(3, requires_grad=True)
-    zero = {"scale": 0.0}
     calls: list[Callable[[], Any]] = [
         lambda: function(leaf),
         lambda: function(leaf[:2]),
         lambda: function(x, k=[1, 2]),
         lambda: function(x, k=(1.0, 2)),
         lambda: function(x, k=torch.tensor(2)),
-        lambda: function(x, **zero),
+        lambda: function(x, scale=float("nan")),
         lambda: function(other=x, x=torch.ones(4)),
         lambda: function(torch.ones(3, device="meta")),
         lambda: torch.vmap(function)(torch.ones(2, 3)),
@@ -109,7 +108,23 @@ def _cases() -> dict[str, Callable[[], Any]]:
     nan = torch.tensor([2.0, float("nan"), -0.0, 0.0, 2.0, float("nan")])
     weight, bias = torch.tensor([2.0, 0.5]), torch.tensor([1.0, -1.0])
     rows, line = image.reshape(8, 4), torch.tensor([0.5, 1.0, 2.0, 4.0])
+    square = rows[:4] @ rows[:4].T + 20 * torch.eye(4)
     return {
+        "histogram": lambda: torch.histogram(rows, 7),
+        "histogram range": lambda: torch.histogram(rows, 7, range=(-0.0, 2)),
+        "histogram list": lambda: torch.histogram(rows, 7, range=[0.0, 2.0]),
+        "histc": lambda: torch.histc(rows, 7, 0.0, 2.0),
+        "renorm": lambda: torch.renorm(rows, 2, 0, 1.5),
+        "renorm by columns": lambda: torch.renorm(rows, 1.0, -1, 2),
+        "segments": lambda: [
+            torch.segment_reduce(rows, way, lengths=torch.tensor([3, 0, 5]), initial=first)
+            for way in ("sum", "mean", "max", "min", "prod")
+            for first in (None, 0.0, 2.0)
+        ],
+        "segments of rows": lambda: torch.segment_reduce(
+            rows, "mean", lengths=torch.tensor([[1, 3]] * 8), axis=1
+        ),
+        "cholesky": lambda: torch.linalg.cholesky(square),
         "unique": lambda: torch.unique(nan, return_inverse=True, return_counts=True),
         "unique of ints": lambda: torch.unique(image.long(), return_inverse=True),
         "unique of bools": lambda: torch.unique(image > 2),
@@ -712,3 +727,68 @@ def test_views_of_inference_are_the_long_ways() -> None:
         for one, two in zip(*[[r] if isinstance(r, torch.Tensor) else r for r in (before, inside)]):
             assert torch.equal(one, two) and two.is_inference()
         _alike(before, call())
+
+
+def _graph(node: Any) -> Any:
+    return None if node is None else (node.name(), [(_graph(to), k) for to, k in node.next_functions])
+
+
+_RECORDED: dict[str, Callable[..., Any]] = {
+    "cholesky": torch.linalg.cholesky,
+    "eigh": torch.linalg.eigh,
+    "svd": lambda x: torch.linalg.svd(x, full_matrices=False),
+    "qr": torch.linalg.qr,
+    "pinv": torch.linalg.pinv,
+    "solve_triangular": lambda x: torch.linalg.solve_triangular(x, x.detach() + 1, upper=True),
+    "renorm": lambda x: torch.renorm(x, 2, 0, 0.5),
+    "segments": lambda x: torch.segment_reduce(x, "prod", lengths=torch.tensor([1, 2, 1])),
+    "pdist": torch.pdist,
+}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", _RECORDED)
+@pytest.mark.parametrize("view", [False, True])
+def test_all_calls_leave_the_same_record(name: str, view: bool) -> None:
+    torch.manual_seed(0)
+    root = torch.randn(4, 4, dtype=torch.float64)
+    leaf = root @ root.T + torch.diag(torch.arange(1.0, 5.0, dtype=torch.float64))
+    found = []
+    for _ in range(5):
+        x = leaf.clone().requires_grad_()
+        out = _RECORDED[name]((x[None] * 1.0)[0] if view else x)
+        outs = [t for t in (out if isinstance(out, tuple) else (out,)) if t.requires_grad]
+        total = torch.stack([(t * t.detach().cos()).sum() for t in outs]).sum()
+        (g,) = torch.autograd.grad(total, x, create_graph=name != "segments")
+        values = [g]
+        if name != "segments":  # whose gradient has none
+            values += torch.autograd.grad(g.square().sum(), x)
+        found.append(([_graph(t.grad_fn) for t in outs], [*outs, *values]))
+    for graph, values in found[1:]:
+        assert graph == found[0][0]
+        for one, other in zip(values, found[0][1], strict=True):
+            assert torch.equal(one, other)
+
+
+@pytest.mark.fast
+def test_what_is_recorded_quickly_sees_writes_as_any_record_does() -> None:
+    low = torch.eye(3, requires_grad=True)
+    for _ in range(4):
+        y = torch.linalg.cholesky(low * 2)
+        total = y.sum()
+        y.mul_(2)
+        with pytest.raises(
+            RuntimeError,
+            match=r"modified by an inplace operation.* output 0 of LinalgCholeskyEx, is at version 1",
+        ):
+            total.backward()
+
+
+@pytest.mark.fast
+def test_zeros_are_told_apart_by_their_sign() -> None:
+    @quickly(lambda x, k: lambda t: t * 0 + k)
+    def function(x: torch.Tensor, k: float) -> torch.Tensor:
+        return x * 0 + k
+
+    for k in (0.0, -0.0, 0.0, -0.0) * 2:
+        assert str(function(-torch.ones(1), k) * 1) == str(-torch.ones(1) * 0 + k)

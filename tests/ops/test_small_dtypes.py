@@ -1,6 +1,8 @@
 """Tensors of every dtype: casts, wrapping integers, numbers that do not fit, the rounding of 16 bits; most of it against torch."""
 
+import copy
 import itertools
+import pickle
 import warnings
 from types import ModuleType
 from typing import Any
@@ -278,6 +280,39 @@ def test_factories_match_torch(torch: ModuleType, name: str) -> None:
         lambda m, d: m.ones(2, dtype=d).tolist(),
     ):
         both(torch, lambda m, make=make: make(m, getattr(m, name)), name)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "int64"])
+def test_what_is_counted_has_torchs_last_digits(torch: ModuleType, name: str) -> None:
+    rng = np.random.default_rng(0)
+    registers = torch.backends.cpu.get_cpu_capability() == "AVX2"  # of others torch counts otherwise
+    for _ in range(60):
+        (low, high), n, step = rng.normal(size=2) * 9, int(rng.integers(0, 90)), rng.random() + 0.05
+        few = step * (n if registers else n % 16)
+        calls = [
+            lambda m, d, low=low, high=high, n=n: m.linspace(low, high, n, dtype=d),
+            lambda m, d, n=n: m.linspace(0, 1, n, dtype=d),
+        ]
+        if name != "int64":
+            calls.append(lambda m, d, low=low, few=few, step=step: m.arange(low, low + few, step, dtype=d))
+        if name in ("float32", "float64"):
+            calls.append(lambda m, d, low=low, n=n: m.logspace(low / 9, 1, n, base=3.3, dtype=d))
+            calls.append(
+                lambda m, d, low=low, high=high, n=n: m.histogram(m.tensor([low, high, 1], dtype=d), n + 1)[1]
+            )
+        for call in calls:
+            got, want = (call(m, getattr(m, name)).double().tolist() for m in (T, torch))
+            assert got == want, (low, high, n, step)
+
+
+@pytest.mark.fast
+def test_limits_are_one_object_that_nobody_changes() -> None:
+    half = T.finfo(T.float16)
+    assert half is T.finfo(type=T.float16) and half == pickle.loads(pickle.dumps(half)) == copy.deepcopy(half)
+    assert T.finfo() is T.finfo(T.get_default_dtype()) and T.finfo(T.complex64).dtype == "float32"
+    with pytest.raises(AttributeError, match=r"attribute 'eps' of 'torch\.finfo' objects is not writable"):
+        half.eps = 1.0  # type: ignore[misc]
 
 
 @pytest.mark.oracle

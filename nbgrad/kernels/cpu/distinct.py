@@ -163,3 +163,89 @@ def @NAME@(start, stop, x, o, found, bins, given, low, high):
 def histogram(code: str) -> tuple[str, tuple[str, ...]]:
     source = _HISTOGRAM.format(scalar=SCALARS[code])
     return source, ("i8", "i8", f"*{code}", f"*{code}", "*i8", "i8", "i8", "f8", "f8")
+
+
+_BINNED = '''"""The edges of equal parts of a range, or of all elements, how many of those lie in each; and whether that is none."""
+import numpy as np
+from nbgrad.kernels.cpu.vmath import fma
+F = {scalar}
+
+
+def @NAME@(start, stop, x, edges, o, found, bins, given, low, high):
+    if not given:
+        low = high = np.float64(x[start])
+        for k in range(start, stop):
+            v = np.float64(x[k])
+            if (v < low) | (v != v):
+                low = v
+            if (v > high) | (v != v):
+                high = v
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    fine = (low > -np.inf) & (high < np.inf)
+    if fine:
+        first, last = F(low), F(high)
+        step = F(last - first) / F(bins)
+        for i in range(bins + 1):  # symmetric about the middle
+            edges[i] = fma(step, F(i), first) if i < (bins + 1) // 2 else fma(-step, F(bins - i), last)
+        for k in range(start, stop):
+            v = x[k]
+            if (v >= edges[0]) & (v <= edges[bins]):
+                least, most = 0, bins
+                while least < most:
+                    middle = (least + most) // 2
+                    if edges[middle] <= v:
+                        least = middle + 1
+                    else:
+                        most = middle
+                o[max(least - 1, 0)] += 1
+    found[0] = not fine
+'''
+
+
+@cached(2)
+def binned(code: str) -> tuple[str, tuple[str, ...]]:
+    source = _BINNED.format(scalar=SCALARS[code])
+    return source, ("i8", "i8", f"*{code}", f"*{code}", f"*{code}", "*i8", "i8", "i8", "f8", "f8")
+
+
+_SEGMENTS = '''"""Of stretches of rows, one after the other, what they come to; and whether they are not all there is."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, x, lengths, o, found, count, rows, inner, least, first):
+    bad = 0
+    for item in range(start, stop):
+        begin = 0
+        for k in range(count):
+            length = np.int64(lengths[item * count + k])
+            if (length < 0) | (begin + length > rows):
+                bad = 1
+                break
+            for j in range(inner):
+                a = F(first)
+                for i in range(begin, begin + length):
+                    v = x[(item * rows + i) * inner + j]
+                    a = {combined}
+                o[(item * count + k) * inner + j] = {made}
+            begin += length
+        if begin != rows:
+            bad = 1
+    found[0] = bad
+'''
+_COMBINED = {
+    "sum": "a + v",
+    "mean": "a + v",
+    "prod": "a * v",
+    "amax": "v if (v > a) | (v != v) else a",
+    "amin": "v if (v < a) | (v != v) else a",
+}
+
+
+@cached(16)
+def segments(code: str, ends: str, reduce: str) -> tuple[str, tuple[str, ...]]:
+    """`ends` is the dtype of the lengths; a mean is of `least` so many rows, and `first` is what all begin with."""
+    made = "a / F(max(length, least))" if reduce == "mean" else "a"
+    source = _SEGMENTS.format(scalar=SCALARS[code], combined=_COMBINED[reduce], made=made)
+    return source, ("i8", "i8", f"*{code}", f"*{ends}", f"*{code}", "*i8", "i8", "i8", "i8", "i8", "f8")

@@ -11,7 +11,8 @@ from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.return_types import EXPECTED
-from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.stanza import method, stanza
+from nbgrad.expr import prims
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
@@ -288,14 +289,28 @@ def _renorm_back(g: Tensor, input: Tensor, p: float, dim: int, maxnorm: float) -
 @differentiable("Renorm", input=_renorm_back)
 def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
     others = tuple(d for d in range(input.ndim) if d != dim)
-    length = vector_norm(input, p, others, True)
-    scale = e.where(
-        e.gt(length, maxnorm), e.div(maxnorm, e.add(length, 1e-7)), full(input._spec.plain.like(()), 1)
-    )
-    return contiguous(e.mul(input, scale))
+    return contiguous(_shortened(input, vector_norm(input, p, others, True), maxnorm))
+
+
+_shortened = stanza(
+    lambda row, length, most: row * prims.where(length > most, most / (length + 1e-7), 1),
+    name="renorm_shortened",
+    method=False,
+    shared=False,
+)
+
+
+def _quick_renorm(input: Spec, p: Any, dim: Any, maxnorm: Any, *, out: Any) -> Quick | None:
+    if out is not None or not input.contiguous:
+        return None
+    d, most = layout.wrap_dim(dim, input.ndim), float(maxnorm)
+    others = tuple([k for k in range(input.ndim) if k != d])
+    norm = _norm.at(input, {"ord": float(p), "dims": others, "keepdim": True}).run  # type: ignore[attr-defined]
+    return lambda t: _shortened(t, norm(t), most)
 
 
 @method
+@quickly(_quick_renorm)
 @replayed
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
     """Each slice along `dim` whose norm of order `p` is above `maxnorm`, shortened to it; the others as they are.

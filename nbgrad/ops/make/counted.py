@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from ctypes import c_float
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from nbgrad.core import arguments
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.device import cpu, elsewhere
-from nbgrad.memory.dtypes import get_default_dtype, rounded
+from nbgrad.memory.dtypes import evenly, get_default_dtype, rounded, rounding, stepwise
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.make import devices
 from nbgrad.ops.make.factories import _LARGE, _counted, _finish, _of_out, _spec, of_numbers
@@ -50,7 +50,7 @@ def _counts(sp: Spec, count: Callable[[], np.ndarray[Any, Any]], way: str = "", 
     it knows the way; between two ends floats are counted by the same kernel everywhere."""
     if not sp.backend.holds:
         return empty(sp)
-    if way and (not sp.backend.prompt or (way == "evenly" and sp.dtype.code in ("f4", "f8"))):
+    if way and (not sp.backend.prompt or (way != "steps" and sp.dtype.code in ("f4", "f8"))):
         return devices.counted(sp, way, *numbers)
     values = dtypes.packed(dtypes.rounded(count(), sp.dtype), sp.dtype)
     return wrap(sp.backend.from_host(backend.of_array(values)), sp)
@@ -126,8 +126,7 @@ def arange(
     def count() -> np.ndarray[Any, Any]:
         if not d.is_floating_point:
             return int(start) + int(step) * np.arange(n, dtype=np.int64)
-        with np.errstate(over="ignore"):  # in double, as in PyTorch: start + step * i, rounded once
-            return start + step * np.arange(n, dtype=np.float64)
+        return stepwise(start, step, n, d)
 
     t = _counts(sp, count, "steps", start, step)
     if out is not None and out.numel() and out.numel() != n:
@@ -176,9 +175,18 @@ def range(
     return _counted(t, requires_grad, out)
 
 
-def _rounding(d: dtypes.dtype) -> Callable[[Any], Any]:
-    """What makes numbers of those that are computed in a dtype, one operation after the other; of integers in float64."""
-    return partial(rounded, d=d if d.is_floating_point else dtypes.float64)
+# What `rounding` is of one number, which NumPy takes microseconds for.
+_one_at_a_time: dict[Any, Callable[[Any], Any]] = {
+    dtypes.float32: lambda x: c_float(x).value,
+    dtypes.float64: float,
+}
+
+
+def _fitted(start: Any, end: Any, d: dtypes.dtype) -> Any:
+    """Both ends as elements."""
+    ends = [dtypes.fitting(v, d) for v in (start, end)]
+    real = _one_at_a_time.get(d)
+    return rounded(np.array(ends), d) if real is None else map(real, ends)
 
 
 def _ends(name: str, *ends: Any) -> list[Any]:
@@ -219,27 +227,16 @@ def linspace(
     sp = _spec("linspace", (steps,), dtype, device, requires_grad)
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
-    a, b = rounded(np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]), sp.dtype)
+    a, b = _fitted(start, end, sp.dtype)
     t = _counts(sp, lambda: evenly(a, b, steps, sp.dtype), "evenly", *_between(a, b, steps, sp.dtype))
     return _counted(t, requires_grad, out)
 
 
 def _between(start: Any, end: Any, steps: int, d: dtypes.dtype) -> tuple[Any, ...]:
     """Both ends, the step, from which number on they are counted from the end, and the last one's."""
-    real = _rounding(d)
+    real = _one_at_a_time.get(d) or rounding(d)
     low, high = real(start), real(end)
     return low, high, real(real(high - low) / real(max(steps - 1, 1))), max(steps // 2, 1), steps - 1
-
-
-def evenly(start: Any, end: Any, steps: int, d: dtypes.dtype) -> np.ndarray[Any, Any]:
-    """Numbers equally far apart: symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes them."""
-    if steps == 1:
-        return np.array([start])
-    real = _rounding(d)
-    a, b, i = real(start), real(end), np.arange(steps)
-    step = real(real(b - a) / real(max(steps - 1, 1)))
-    low, high = real(a + real(step * real(i))), real(b - real(step * real(steps - 1 - i)))
-    return np.where(i < steps // 2, low, high)
 
 
 @of_numbers
@@ -268,23 +265,22 @@ def logspace(
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
     # Symmetric about the middle as linspace is; integers truncated at the end.
-    real = _rounding(sp.dtype)
+    real = _one_at_a_time.get(sp.dtype) or rounding(sp.dtype)
     if steps != 1:  # of one step PyTorch does not round the exponent
-        start, end = rounded(np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]), sp.dtype)
+        start, end = _fitted(start, end, sp.dtype)
 
     def count() -> np.ndarray[Any, Any]:
         if steps == 1:
             return np.power(float(base), np.array([float(start)]))
-        a, b = real(start), real(end)
-        step = real(real(b - a) / real(max(steps - 1, 1)))
-        i = np.arange(steps)
-        low, high = real(a + real(step * real(i))), real(b - real(step * real(steps - 1 - i)))
-        return np.power(real(base), np.where(i < max(steps // 2, 1), low, high))
+        return np.power(real(base), evenly(start, end, steps, sp.dtype))
 
     if steps == 1:
         return _counted(_counts(sp, count), requires_grad, out)
-    ends = _between(start, end, steps, sp.dtype)
-    return _counted(_counts(sp, count, "powers", *ends, real(base)), requires_grad, out)
+    low, high, step, *places = _between(start, end, steps, sp.dtype)
+    if sp.backend.prompt:  # the step is none of float32
+        step = float(real(high - low)) / (steps - 1)
+    given = (low, high, step, *places, base if sp.backend.prompt else real(base))
+    return _counted(_counts(sp, count, "powers", *given), requires_grad, out)
 
 
 def _below(row: int, col: int, offset: int) -> int:

@@ -131,7 +131,7 @@ def uniform(t: Tensor, generator: Any, low: float = 0.0, high: float = 1.0) -> T
 
 @cached(PLANS)
 def _counting_up(served: Any, way: str, code: str, n: int) -> Callable[..., None]:
-    text, codes = counting.source(way, code)
+    text, codes = counting.source(way, code, served.prompt)
     letters = "".join(["d" if c[0] == "f" else "q" for c in codes[3:]])
     return partial(served.launch(1, letters, n), served.kernel(f"count_{way}_{code}", text, codes).address, n)
 

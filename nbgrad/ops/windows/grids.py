@@ -20,13 +20,12 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.kernels.cpu import grids as templates
 from nbgrad.kernels.cpu.index import AT_ONCE
 from nbgrad.memory.device import device
-from nbgrad.memory.dtypes import dtype, rounded
+from nbgrad.memory.dtypes import dtype, evenly, rounded
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.place import _of_array
 from nbgrad.ops.linear.products import bmm
-from nbgrad.ops.make.counted import evenly
 from nbgrad.ops.reduce.sums import sum as sum_over
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import full, to_dtype, zeros
