@@ -282,8 +282,10 @@ class Plan:
         if isinstance(e, Extent):
             extents = self.p.arrays[e.base].extents
             return e if extents is None else self.of_parameters(extents[e.axis])
-        if not isinstance(e, Apply) or e.op not in ("add", "sub", "mul", "max", "min"):
+        if not isinstance(e, Apply) or e.op not in ("add", "sub", "mul", "floor_divide", "max", "min"):
             return None
+        if e.op == "floor_divide" and not (isinstance(e.args[1], Const) and e.args[1].value > 0):
+            return None  # which may be by zero where the loops around do not run at all
         parts = [self.of_parameters(a) for a in e.args]
         return None if None in parts else Apply(e.op, tuple(a for a in parts if a is not None))
 

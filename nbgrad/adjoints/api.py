@@ -294,8 +294,8 @@ class Differentiable:
         floats: Iterable[str] = ()
         if what == "primal":
             name, text = p.name, primal(p, self.wraparound)
-        elif what == "tangent":
-            tangent = Tangent(p, wanted, self.wraparound)
+        elif what in ("tangent", "tangent alone"):
+            tangent = Tangent(p, wanted, self.wraparound, values=what == "tangent")
             name, text = f"{p.name}_tangent", tangent.source()
             bars = tangent.params()
         elif what == "memory":
@@ -464,6 +464,14 @@ class Differentiable:
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
         """The results, their tangents, and those of the arrays that have one, by the parameters' names."""
         self._check_apart(made, flat)
+        found, arrays = self._along(made, flat, moving)
+        n = len(made.program.results)
+        return found[:n], found[n:], arrays
+
+    def _along(
+        self, made: Made, flat: Sequence[Any], moving: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """What a tangent's text gives, and the tangents of the arrays."""
         arrays: dict[str, Any] = {}
         given: list[Any] = []
         for name, a in zip(made.program.params, flat):
@@ -473,10 +481,7 @@ class Differentiable:
                 given.append(t)
                 if isinstance(a, np.ndarray):
                     arrays[name] = t
-        found = made.compiled(*flat, *given)
-        listed = as_list(found)
-        n = len(made.program.results)
-        return listed[:n], listed[n:], arrays
+        return as_list(made.compiled(*flat, *given)), arrays
 
     def hvp(
         self, args: Sequence[Any], vectors: Sequence[Any], wrt: Sequence[str] | str | None = None
@@ -493,13 +498,14 @@ class Differentiable:
         p = made.program
         second = derived(made, self)
         bars = {n: np.zeros_like(a) for n, a in zip(p.params, flat) if n in made.bars}
-        given = [*map(copied, flat), *bars.values(), 1.0]
-        wrt = tuple(n for n in second.names[:-1] if kind_of(given[second.names.index(n)]).differentiable)
-        of = second._make("tangent", second._kinds(given), wrt)
-        _, moved, arrays = second._moved(of, given, moving)
-        of_bars = dict(zip(bars, [arrays[n] for n in second.names[len(p.params) : -1]]))
+        own = [copied(a) if n in made.written else a for n, a in zip(p.params, flat)]
+        given = [*own, *bars.values(), 1.0]
+        of_bars = second.names[len(p.params) : -1]
+        of = second._make("tangent alone", second._kinds(given), (*sorted({*made.wrt, *moving}), *of_bars))
+        moved, arrays = second._along(of, given, moving)
         scalars = iter(moved[len(p.results) :])
-        return [of_bars[n] if n in bars else next(scalars) for n in made.wrt]
+        curved = {n: arrays[bar] for n, bar in zip(bars, of_bars)}
+        return [curved[n] if n in curved else next(scalars) for n in made.wrt]
 
     def jacobian(
         self, *args: Any, wrt: Sequence[str] | str | None = None, argnums: Any = None, **named: Any

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from nbgrad.adjoints.ir import (
     FLOAT_ONE,
     FLOAT_ZERO,
+    ONE,
     ZERO,
     Apply,
     Array,
@@ -118,7 +119,7 @@ def times(a: Expr, b: Expr) -> Expr:
         return negated(times(a.args[0], b))
     if isinstance(b, Apply) and b.op == "neg":
         return negated(times(a, b.args[0]))
-    if isinstance(b, Apply) and b.op == "div" and b.args[0] in (FLOAT_ONE, const(1)):
+    if isinstance(b, Apply) and b.op == "div" and b.args[0] in (FLOAT_ONE, ONE):
         return over(a, b.args[1])
     return Apply("mul", (a, b))
 
@@ -158,7 +159,10 @@ def derivatives(e: Apply, y: Expr, g: Expr) -> list[Expr | None]:
             return [times(times(const(2.0), g), a[0]), None]
         return [times(g, a[1]), times(g, a[0])]
     if e.op == "div":
-        return [over(g, a[1]), negated(over(times(g, y), a[1]))]
+        if a[0] in (FLOAT_ONE, ONE):
+            return [None, negated(times(times(g, y), y))]
+        part = over(g, a[1])  # once, as LLVM sees
+        return [part, negated(times(part, y))]
     if e.op == "where":
         return [None, choice(a[0], g, FLOAT_ZERO), choice(a[0], FLOAT_ZERO, g)]
     return [

@@ -32,6 +32,8 @@ from nbgrad.adjoints.ir import (
     const,
     loads,
     names,
+    reads,
+    statements,
 )
 from nbgrad.adjoints.text import Lines, Text, Writer, branch, copies, dtype_text, function_text, parallel
 
@@ -165,12 +167,18 @@ def result(w: Writer, r: Expr | View) -> str:
 
 
 class Tangent(Sweep):
-    def __init__(self, program: Program, wrt: Sequence[str], wraparound: bool = True) -> None:
+    def __init__(
+        self, program: Program, wrt: Sequence[str], wraparound: bool = True, values: bool = True
+    ) -> None:
         super().__init__(program, wraparound)
         hoist_loads(program)
         self.activity = Activity(program, wrt, forwards=True)
-        self.wrt = list(wrt)
+        self.wrt, self.values = list(wrt), values
         self.dots: dict[str, str] = {}
+        read = {b for s in statements(program.body) for b in reads(s)}
+        read |= {r.base for r in program.results if isinstance(r, View)}
+        # Arrays of the caller that only their values would be written to for, where those are not asked for.
+        self.left_out = set() if values else {n for n in program.params if n in program.arrays} - read
 
     def dot(self, name: str) -> str:
         if name not in self.dots:
@@ -194,7 +202,7 @@ class Tangent(Sweep):
                 moved.append(w.view(r, self.dot(r.base)) if r.base in self.activity.arrays else still)
             else:
                 moved.append(w.text(self.moved(r)))
-        results = [result(w, r) for r in p.results] + moved
+        results = [result(w, r) for r in p.results if self.values] + moved
         return function_text(f"{p.name}_tangent", params, body, results)
 
     def moved(self, e: Expr, y: Expr | None = None) -> Expr:
@@ -214,9 +222,13 @@ class Tangent(Sweep):
         if e.op == "where":
             a, b = self.derivative(e.args[1]), self.derivative(e.args[2])
             return ops.choice(e.args[0], a or FLOAT_ZERO, b or FLOAT_ZERO)
+        moves = [self.derivative(a) for a in e.args]
+        if e.op == "div" and moves[0] is not None and moves[1] is not None:  # by one division
+            above = ops.plus(moves[0], ops.negated(ops.times(moves[1], y or e)))
+            assert above is not None
+            return ops.over(above, e.args[1])
         total: Expr | None = None
-        for k, a in enumerate(e.args):
-            d = self.derivative(a)
+        for k, d in enumerate(moves):
             part = None if d is None else ops.derivatives(e, y or e, d)[k]
             total = total if part is None else ops.plus(total, part)
         return total
@@ -234,6 +246,8 @@ class Tangent(Sweep):
                 out.append(f"{at} = {w.text(self.moved(s.value))}")
             elif active.moves(s.value):
                 out.append(added(at, self.moved(s.value), w))
+        if isinstance(s, Store | Add) and s.base in self.left_out:
+            return
         if isinstance(s, Product) and s.base in active.arrays:
             terms = []
             if s.left.base in active.arrays:

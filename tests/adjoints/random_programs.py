@@ -383,6 +383,10 @@ class Case:
         xbd, mbd = self.bars()
         moved = forwards.plain(*self.args(), *self.bars(), 1.0, *self.directions(), xbd, mbd)
         abd, bbd = moved[len(moved) // 2 + 1 :]
+        alone, (x_alone, m_alone) = first._make("tangent alone", kinds, tuple(names)), self.bars()
+        moved_alone = alone.plain(*self.args(), *self.bars(), 1.0, *self.directions(), x_alone, m_alone)
+        for got, want in zip([x_alone, m_alone, *moved_alone], [xbd, mbd, *moved[len(moved) // 2 :]]):
+            np.testing.assert_array_equal(got, want)
         backwards = first._make("adjoint", kinds, tuple(names))
         x2, m2 = self.bars()
         back = backwards.plain(

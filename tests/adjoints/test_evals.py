@@ -1,5 +1,6 @@
 """GradBench's programs: the adjoint against the tangent and differences, under each policy; `asv_benchmarks/gradbench/` measures them."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,3 +42,29 @@ def test_gradient(e: Eval, policy: str) -> None:
     assert found[0] == pytest.approx(of_tangent, rel=1e-12) == pytest.approx(at(0.0), rel=1e-12)
     assert product == pytest.approx(moved, rel=1e-10)
     assert moved == pytest.approx((at(1e-6) - at(-1e-6)) / 2e-6, rel=1e-5)
+
+
+def halves(x, steps, parts):
+    s = 0.0
+    for _ in range(steps):
+        for i in range(len(x) // 2):
+            t = math.exp(x[i] * s)
+            s += t * x[i + 1]
+        for i in range(len(x) // parts):
+            s += math.sin(s * x[i])
+    return s
+
+
+def test_room_for_all_turns_is_made_before_them() -> None:
+    """Half as many as an array has are known before; divided by what may be zero, where they are counted."""
+    x = np.array([0.3, -0.2, 0.5, 0.1])
+    f = differentiable(halves, policy="store")
+    made = f._make("adjoint", f._kinds((x, 2, 2)), ("x",))
+    grown = {line.split()[0] for line in made.text.splitlines() if "= reserve(" in line}
+    saved = {line.split()[0] for line in made.text.splitlines() if line.startswith("    saved_")}
+    assert (len(saved - grown), len(grown)) == (2, 1)
+    for given in ((x, 2, 2), (x, 0, 0)):
+        bar = np.zeros(4)
+        value, moved = f.jvp(given, (np.ones(4), None, None))
+        assert made.plain(*given, bar, 1.0) == pytest.approx(value, rel=1e-14)
+        assert bar.sum() == pytest.approx(moved, rel=1e-12)
