@@ -65,6 +65,7 @@ _WORDS = {
     "rise",
     "fall",
     "one_by_one",
+    "clear",
     *(f"own_{name}" for name in ELEMENTARY),
 }
 

@@ -64,6 +64,10 @@ def _read(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
+def _called(node: ast.AST) -> set[str]:
+    return {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+
+
 def _count(nodes: Iterable[ast.AST], name: str) -> int:
     return sum(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
 
@@ -81,20 +85,25 @@ def _set(nodes: Iterable[ast.AST]) -> set[str]:
 # ---------------------------------------------------------------- arrays are made once
 
 
-def _made(s: ast.stmt) -> tuple[str, ast.Call] | None:
-    """The name of the array that a statement makes, and how."""
+def _made(s: ast.stmt) -> tuple[str, ast.Call, ast.Attribute] | None:
+    """The name of the array that a statement makes, the call, and how it is made."""
     if not (
         isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and isinstance(s.value, ast.Call)
     ):
         return None
     of = s.value.func
-    own = (
-        isinstance(of, ast.Attribute)
-        and of.attr in _MADE
-        and isinstance(of.value, ast.Name)
-        and of.value.id == "np"
-    )
-    return (s.targets[0].id, s.value) if own else None
+    if not (isinstance(of, ast.Attribute) and of.attr in _MADE and isinstance(of.value, ast.Name)):
+        return None
+    return (s.targets[0].id, s.value, of) if of.value.id == "np" else None
+
+
+def _made_and_cleared(s: ast.stmt) -> list[ast.stmt]:
+    """`np.zeros`, of which Numba compiles one for each number of dimensions, as what it comes to."""
+    found = _made(s)
+    if found is None or found[2].attr != "zeros":
+        return [s]
+    found[2].attr = "empty"
+    return [s, *ast.parse(f"clear({found[0]})").body]
 
 
 class _Rooms:
@@ -114,7 +123,7 @@ class _Rooms:
             elif isinstance(s, _LOOPS):
                 s.body = self.hoisted(s.body)
                 done += self.before(s)
-            done.append(s)
+            done += _made_and_cleared(s)
         return done
 
     def before(self, loop: ast.For | ast.While) -> list[ast.stmt]:
@@ -126,17 +135,13 @@ class _Rooms:
             if found is None:
                 kept.append(s)
                 continue
-            name, call = found
+            name, call, _ = found
             shape = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else [call.args[0]]
             alike = all(self.is_natural(e) and not _read(e) & bound for e in shape)
             once = sum(name in _set([q]) for q in loop.body) == 1 and not _count(loop.body[:k], name)
             if not (alike and once and name in self.alone):
                 kept.append(s)
                 continue
-            assert isinstance(call.func, ast.Attribute)
-            if call.func.attr == "zeros":
-                kept.append(_filled(name, len(shape), call))
-            call.func.attr = "empty"
             made.append(s)
         loop.body = kept
         return made
@@ -165,19 +170,6 @@ class _Rooms:
         if isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == "max":
             return any(self.is_natural(a) for a in e.args)
         return False
-
-
-def _filled(name: str, rank: int, call: ast.Call) -> ast.stmt:
-    """Loops that set an array to zero."""
-    dtype = ast.unparse(call.args[1]) if len(call.args) > 1 else ""
-    zero = "False" if "bool" in dtype else "0.0" if not dtype or "float" in dtype else "0"
-    counters = [f"{name}_at{k}" for k in range(rank)]
-    line = f"{name}[{', '.join(counters)}] = {zero}"
-    for k in reversed(range(rank)):
-        line = f"for {counters[k]} in range({name}.shape[{k}]):\n" + "".join(
-            f"    {t}\n" for t in line.splitlines()
-        )
-    return ast.parse(line).body[0]
 
 
 # ---------------------------------------------------------------- innermost loops
@@ -277,11 +269,13 @@ _FEW = 16  # turns that are not worth vectors: whether arrays overlap would be a
 
 def _short_apart(body: Sequence[ast.stmt], moving: set[str]) -> list[ast.stmt]:
     """The statements, in which innermost loops of triangles, whose turns are as many as loops around say, are there twice: one turn after
-    another where they are few, and as they were. `moving` are the names that change from turn to turn around."""
+    another where they are few, and as they were. `moving` are the names that change from turn to turn around, up to no bound: what
+    `min` gives is how long a block is, as long as others but for the last."""
     done: list[ast.stmt] = []
     for s in body:
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and _read(s.value) & moving:
-            moving.add(s.targets[0].id)
+            if "min" not in _called(s.value):
+                moving.add(s.targets[0].id)
         elif isinstance(s, ast.If):
             s.body, s.orelse = _short_apart(s.body, moving), _short_apart(s.orelse, moving)
         elif isinstance(s, ast.For) and _is_triangle(s, moving):
@@ -302,8 +296,7 @@ def _is_triangle(loop: ast.For, moving: set[str]) -> bool:
     if not _is_straight(loop) or not isinstance(loop.iter, ast.Call) or len(loop.iter.args) != 1:
         return False
     count = loop.iter.args[0]
-    calls = {n.func.id for n in ast.walk(loop) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    own = any(name.startswith("own_") for name in calls)  # which are worth vectors
+    own = any(name.startswith("own_") for name in _called(loop))  # which are worth vectors
     return isinstance(count, ast.Name) and count.id in moving and not own
 
 

@@ -2,8 +2,8 @@
 
 Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
 `prange`, `add_up` (a sum that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that
-shall be no vectors), `own_exp` and others (the library's own, of which loops are made vectors) and the helpers given stand for themselves
-in it.
+shall be no vectors), `clear` (an array is zero), `own_exp` and others (the library's own, of which loops are made vectors) and the
+helpers given stand for themselves in it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ from nbgrad.kernels.vmath import HELPERS
 _OPTIONS = {
     "error_model": "numpy"
 }  # a division by zero is IEEE's, as nothing may raise where lanes are masked
+_INNER = {
+    **_OPTIONS,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # of what compiled code alone calls
 _helpers: Table[Any, Any] = Table("kernels.functions.helpers", 256)
 
 
@@ -68,7 +73,12 @@ def one_by_one() -> None:
     """That the loop around is of few turns."""
 
 
-_FOLDS = (add_up, rise, fall, one_by_one)  # which Numba sees as `fold` has them
+def clear(a: Any) -> None:
+    """All zero, without what `np.zeros` compiles for each number of dimensions."""
+    a[...] = 0
+
+
+_FOLDS = (add_up, rise, fall, one_by_one, clear)  # which Numba sees as `fold` has them
 
 # By the name that `math` has for them; each is a text without branches (`kernels/texts`).
 ELEMENTARY = {
@@ -154,7 +164,7 @@ class Compiled:
             for helper in self._own.values():
                 helper.__globals__.update({name: getattr(vmath, name) for name in HELPERS})
         for name, helper in {"reserve": reserve, **self.helpers, **self._own}.items():
-            scope[name] = _helpers.get(helper) or _helpers.keep(helper, njit(**_OPTIONS)(helper))
+            scope[name] = _helpers.get(helper) or _helpers.keep(helper, njit(**_INNER)(helper))
         f = self.function
         return types.FunctionType(f.__code__, scope, f.__name__, f.__defaults__)
 

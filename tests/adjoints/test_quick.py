@@ -31,7 +31,11 @@ def test_arrays_are_made_before_the_loops_that_use_them() -> None:
     lines = text.splitlines()
     made = [line for line in lines if "np.empty(" in line or "np.zeros(" in line]
     assert all(line.startswith("    ") and not line.startswith("     ") for line in made), made
-    assert sum("db = np.empty(" in line for line in made) == 1 and "d_at0" in text and "db_at0" in text
+    assert sum("db = np.empty(" in line for line in made) == 1 and not any(
+        "np.zeros" in line for line in made
+    )
+    assert {line.strip() for line in lines if "clear(" in line} == {"clear(d)", "clear(db)"}
+    assert all(line.startswith("        ") for line in lines if "clear(" in line)
     assert "own_exp(float(" in text and "add_up(total_1, float(" in text
 
 
@@ -103,6 +107,21 @@ def test_short_loops_of_triangles_are_apart() -> None:
         for got, want in zip(grads, bars):
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
     assert "one_by_one" not in texts(distances, np.ones(3), np.ones((2, 3)))  # whose turns are always as many
+
+
+def in_blocks(x, size):
+    s = 0.0
+    for b in range((len(x) + size - 1) // size):
+        low = b * size
+        many = min(size, len(x) - low)
+        for i in range(many):
+            s += x[low + i] * x[low + i]
+    return s
+
+
+def test_blocks_are_no_triangles() -> None:
+    text = texts(in_blocks, np.ones(5), 2)
+    assert "one_by_one" not in text and "add_up" in text
 
 
 def test_names_that_mean_something_here() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import lower_builtin, type_callable
 
 
@@ -48,6 +49,11 @@ def fall(bottom: Any, x: Any) -> Any:
     return x if x < bottom else bottom
 
 
+def clear(a: Any) -> None:
+    """All of an array is zero."""
+    a[...] = 0
+
+
 def one_by_one() -> None:
     """In a loop's turn: that it is of few turns, and shall be no vectors."""
 
@@ -61,6 +67,18 @@ def _nothing(context: Any) -> Any:
 def _emit_one_by_one(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Text of assembler, of which there is none: no loop with it becomes vectors, and nothing is done for it."""
     builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], True)
+    return context.get_dummy_value()
+
+
+@type_callable(clear)
+def _of_an_array(context: Any) -> Any:
+    return lambda a: types.none if isinstance(a, types.Array) and a.layout == "C" else None
+
+
+@lower_builtin(clear, types.Array)
+def _emit_clear(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    cgutils.memset(builder, array.data, builder.mul(array.itemsize, array.nitems), 0)
     return context.get_dummy_value()
 
 
