@@ -55,6 +55,10 @@ from nbgrad.memory.dtypes import bfloat16 as bfloat16
 # Last, as PyTorch's names for dtypes hide the builtins.
 from nbgrad.memory.dtypes import bool as bool
 from nbgrad.memory.dtypes import can_cast as can_cast
+from nbgrad.memory.dtypes import cdouble as cdouble
+from nbgrad.memory.dtypes import cfloat as cfloat
+from nbgrad.memory.dtypes import complex64 as complex64
+from nbgrad.memory.dtypes import complex128 as complex128
 from nbgrad.memory.dtypes import double as double
 from nbgrad.memory.dtypes import dtype as dtype
 from nbgrad.memory.dtypes import finfo as finfo
@@ -165,6 +169,7 @@ from nbgrad.ops.pointwise.functions import *  # noqa: F403
 from nbgrad.ops.pointwise.gamma import *  # noqa: F403
 from nbgrad.ops.pointwise.numeric import *  # noqa: F403
 from nbgrad.ops.pointwise.operators import *  # noqa: F403
+from nbgrad.ops.pointwise.parts import *  # noqa: F403
 from nbgrad.ops.pointwise.quantised import *  # noqa: F403
 from nbgrad.ops.reduce.extremes import *  # noqa: F403
 from nbgrad.ops.reduce.statistics import *  # noqa: F403
@@ -174,6 +179,7 @@ from nbgrad.ops.views import turned as _turned  # noqa: F401  views in place: me
 from nbgrad.ops.views.copy import *  # noqa: F403
 from nbgrad.ops.views.join import *  # noqa: F403
 from nbgrad.ops.views.order import *  # noqa: F403
+from nbgrad.ops.views.parts import *  # noqa: F403
 from nbgrad.ops.views.shape import *  # noqa: F403
 from nbgrad.ops.views.slices import *  # noqa: F403
 from nbgrad.ops.views.views import *  # noqa: F403

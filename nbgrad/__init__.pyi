@@ -135,6 +135,10 @@ from nbgrad.ops.make.constructors import ShortTensor as ShortTensor
 from nbgrad.ops.make.generator import initial_seed as initial_seed
 from nbgrad.ops.make.generator import manual_seed as manual_seed
 from nbgrad.ops.make.generator import seed as seed
+from nbgrad.ops.pointwise.parts import complex as complex
+from nbgrad.ops.pointwise.parts import polar as polar
+from nbgrad.ops.views.parts import view_as_complex as view_as_complex
+from nbgrad.ops.views.parts import view_as_real as view_as_real
 from nbgrad.overrides import _assert as _assert
 from nbgrad.process import _assert_async as _assert_async
 from nbgrad.process import _check as _check
@@ -181,8 +185,12 @@ from nbgrad.utils.deterministic import use_deterministic_algorithms as use_deter
 __version__: str
 bfloat16: _dtype
 bool: _dtype
+cdouble: _dtype
+cfloat: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format
+complex128: _dtype
+complex64: _dtype
 contiguous_format: _memory_format
 e: _float
 float: _dtype

@@ -48,7 +48,7 @@ def _output(
     dirty = bool(node.dirty_tensors) and any(t is d for d in node.dirty_tensors)
     if dirty and not given:
         dirty = False
-    passive = not recorded or not t._spec.dtype.is_floating_point
+    passive = not recorded or not t._spec.dtype.inexact
     if passive or (node.non_differentiable and any(t is n for n in node.non_differentiable)):
         if dirty:
             written(t)

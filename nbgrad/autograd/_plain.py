@@ -122,7 +122,7 @@ class _Call(Function):
         ]
         ctx.places = [k for k, a in enumerate(flat) if isinstance(a, Tensor)]
         ctx.dtypes = [a.dtype for a in tensors]
-        ctx.mark_non_differentiable(*[t for t in output if not t.dtype.is_floating_point])
+        ctx.mark_non_differentiable(*[t for t in output if not t.dtype.inexact])
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
 
@@ -130,9 +130,7 @@ class _Call(Function):
     def backward(ctx: Any, *grads: Any, **_: Any) -> Any:
         f, kinds, flat = ctx.f, ctx.kinds, _restored(ctx)
         names = f._make("primal", kinds, None).program.params
-        wrt = tuple(
-            names[k] for k in ctx.places if ctx.needs_input_grad[k + 2] and flat[k].dtype.is_floating_point
-        )
+        wrt = tuple(names[k] for k in ctx.places if ctx.needs_input_grad[k + 2] and flat[k].dtype.inexact)
         made = f._make("adjoint", kinds, wrt)
         p = made.program
         n = len(p.results)
@@ -142,7 +140,7 @@ class _Call(Function):
             for name, a in zip(p.params, flat)
             if name in made.bars
         ]
-        seeds = [g if g is not None and g.dtype.is_floating_point else 0.0 for g in grads[:n]]
+        seeds = [g if g is not None and g.dtype.inexact else 0.0 for g in grads[:n]]
         results, after = _called(derived(made, f), [*flat, *bars, *seeds])
         by_name = dict(zip([w for w in made.wrt if w not in p.arrays], results[n:]))
         own = derived(made, f).names[len(p.params) :]  # what the bars are called there
@@ -166,7 +164,7 @@ class _Call(Function):
         results, after = _called(derived(made, f), [*flat, *given])
         n = len(p.results)
         own = dict(zip(made.bars, derived(made, f).names[len(p.params) :]))
-        moved = [t if t.dtype.is_floating_point else None for t in results[n:]]
+        moved = [t if t.dtype.inexact else None for t in results[n:]]
         return tuple(
             moved + [after.get(own.get(name, "")) for name in f._make("primal", kinds, None).written]
         )

@@ -338,7 +338,7 @@ class Function(metaclass=FunctionMeta):
             and type(result) is Tensor
             and result._rg == 0
             and result._view is None
-            and result._spec.dtype.is_floating_point
+            and result._spec.dtype.inexact
             and not (node.dirty_tensors or node.non_differentiable or any([result is a for a in args]))
         ):
             # One fresh result, the common case: measured 1.5 us less than the long way.
@@ -447,7 +447,7 @@ def _move(
     """The outputs get the tangents that the user's `jvp` makes of the arguments'."""
     given = [
         zeros(a._spec.dense())
-        if t is None and isinstance(a, Tensor) and a._spec.dtype.is_floating_point and node.materialize_grads
+        if t is None and isinstance(a, Tensor) and a._spec.dtype.inexact and node.materialize_grads
         else t
         for a, t in zip(args, tangents)
     ]
@@ -468,7 +468,7 @@ def _move(
     for n, (t, tangent) in enumerate(zip(outs, found)):
         if not isinstance(t, Tensor):
             continue
-        if not t._spec.dtype.is_floating_point or any(t is other for other in node.non_differentiable):
+        if not t._spec.dtype.inexact or any(t is other for other in node.non_differentiable):
             if tangent is not None:
                 raise RuntimeError(
                     f"Function's jvp returned a gradient at position {n}, but  the corresponding forward output is not a "

@@ -178,7 +178,7 @@ class _Check:
         if not self.outputs:
             for t in self.sources:
                 for o, columns in zip(self.result, self.numerical(t)):
-                    if (fast or o.dtype.is_floating_point) and columns.any():
+                    if (fast or o.dtype.inexact) and columns.any():
                         raise GradcheckError("Numerical gradient for function expected to be zero")
         elif fast:
             self.directions(forward)
@@ -605,7 +605,7 @@ def _unit(rng: np.random.Generator, t: Tensor) -> Array:
 
 
 def _tensor(values: Any, like: Tensor) -> Tensor:
-    d = like.dtype if like.dtype.is_floating_point else dtypes.float64
+    d = like.dtype if like.dtype.inexact else dtypes.float64
     return to_dtype(from_numpy(np.array(values, d.host)), d)
 
 

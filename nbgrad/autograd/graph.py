@@ -71,9 +71,7 @@ class InputMetadata:
     is_nested_tensor = is_cpp_nested_tensor = False
 
     def __init__(self, known: Spec | None) -> None:
-        self._spec = (
-            known if known is not None and known.dtype.is_floating_point else spec(float32, (), None, cpu)
-        )
+        self._spec = known if known is not None and known.dtype.inexact else spec(float32, (), None, cpu)
 
     @property
     def shape(self) -> list[int]:

@@ -602,7 +602,7 @@ def _check_history(path: str, named: Mapping[str, Any], values: Sequence[Any]) -
     """What PyTorch asks before it looks at a call's dims and indices: whether it may write to what has a history."""
     recorded = any([isinstance(v, Tensor) and requires(v) for v in values])
     out = named.get("out")
-    if recorded and isinstance(out, Tensor) and out.dtype.is_floating_point:
+    if recorded and isinstance(out, Tensor) and out.dtype.inexact:
         raise RuntimeError(
             f"{signatures(path)[0].name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."

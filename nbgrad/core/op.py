@@ -15,6 +15,7 @@ from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.expr import diff, node
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import Expr
+from nbgrad.expr.parts import REAL_VALUED
 
 LINEAR = "linear"  # in all its inputs together: the tangent is the op of the tangents
 PRODUCT = "product"  # linear in each: the tangent is a sum of the op with one input's tangent in its place
@@ -48,7 +49,8 @@ class _Once:
 
 class ElementwiseOp:
     """An op of one scalar function. `promote` says in which dtype it computes and what it gives: "same" (the operands' common
-    dtype), "float" (integers go to the default float), "compare" (computes in the common dtype, gives bool), "bool"."""
+    dtype), "float" (integers go to the default float), "complex" (real numbers go on to complex ones of such parts), "compare"
+    (computes in the common dtype, gives bool), "bool"."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class ElementwiseOp:
         self.plans: Table[Any, Any] = Table("core.op.plans", PLANS, DEFAULT_DTYPE)
         self.function: Callable[..., Any]  # what users call, once it is made
         self._derived: dict[Any, Any] = {}  # the ops of its gradients and tangents, as they are asked for
-        self._reads: dict[tuple[str, ...], tuple[str, ...]] = {}  # by the inputs that want a gradient
+        self._reads: dict[Any, tuple[str, ...]] = {}  # by the inputs that want a gradient
 
     @_Once
     def body(self) -> Expr:
@@ -112,14 +114,32 @@ class ElementwiseOp:
         return node.substitute(traced, renamed) if renamed else traced
 
     @_Once
+    def real_valued(self) -> bool:
+        """Whether it gives real numbers of complex ones."""
+        return self.body.prim is not None and self.body.prim.name in REAL_VALUED
+
+    @_Once
     def partials(self) -> dict[str, Any]:
         """Per input: the gradient it gets, an Expr of `g`, inputs and `y`; ZERO where there is none."""
+        return self._partials(False)
+
+    @_Once
+    def complex_partials(self) -> dict[str, Any]:
+        """The same of complex numbers."""
+        return self._partials(True)
+
+    def partials_of(self, compute: Any) -> dict[str, Any]:
+        """Those of a computation in that dtype."""
+        found: dict[str, Any] = self.complex_partials if compute.is_complex else self.partials
+        return found
+
+    def _partials(self, conjugated: bool) -> dict[str, Any]:
         wrt = [p for p in self.params if p not in self.logical]
         if node.is_bool(self.body):
             return dict.fromkeys(self.params, diff.ZERO)
         inputs = wrt if self.rule else None
         with uninterrupted(), LOCK:
-            found = diff.vjp(self.body, wrt, g=GRAD, out=OUT, rule=self.rule, inputs=inputs)
+            found = diff.vjp(self.body, wrt, GRAD, OUT, self.rule, inputs, conjugated)
         return {p: found.get(p, diff.ZERO) for p in self.params}
 
     def check_derivative(self, mask: tuple[bool, ...]) -> None:
@@ -137,22 +157,28 @@ class ElementwiseOp:
         if self.unmoved is not None:
             raise NotImplementedError(NO_TANGENT.format(self.unmoved))
 
-    def tangent(self, given: tuple[str, ...]) -> Any:
+    def tangent(self, given: tuple[str, ...], conjugated: bool = False) -> Any:
         """The tangent of the output, an Expr of the inputs and, for those that are `given` one, of their tangents `t_<input>`."""
         if node.is_bool(self.body):
             return diff.ZERO
         wrt = [p for p in self.params if p not in self.logical]
         moving = [p for p in given if p in wrt]
         return diff.tangent(
-            self.body, moving, [f"t_{p}" for p in moving], self.rule, wrt if self.rule else None
+            self.body,
+            moving,
+            [f"t_{p}" for p in moving],
+            self.rule,
+            wrt if self.rule else None,
+            conjugated,
         )
 
-    def reads(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def reads(self, wanted: tuple[str, ...], conjugated: bool = False) -> tuple[str, ...]:
         """The values, by name, that the gradients of the wanted inputs are made of: what must be saved."""
-        found = self._reads.get(wanted)
+        found = self._reads.get((wanted, conjugated))
         if found is None:
-            names = node.free_vars(*(self.partials[p] for p in wanted if self.partials[p] is not diff.ZERO))
-            found = self._reads[wanted] = tuple(n for n in (*self.params, OUT) if n in names)
+            partials = self.complex_partials if conjugated else self.partials
+            names = node.free_vars(*(partials[p] for p in wanted if partials[p] is not diff.ZERO))
+            found = self._reads[wanted, conjugated] = tuple(n for n in (*self.params, OUT) if n in names)
         return found
 
     def __repr__(self) -> str:
@@ -164,6 +190,9 @@ class Op:
 
     A rule's parameters say what it reads: `g` (the gradient; a list where the op has several outputs), an input's name (saved), `y`
     or `y0`, `y1` (a saved output), `<input>_spec` (how an input is laid out, which costs nothing), or a static argument.
+    Rules are written for real numbers. Of complex ones those hold of an op that is `holomorphic` all the same, as it is unless it says
+    otherwise: on the conjugate of `g` they give the conjugates of the gradients.
+
     The key `all` in place of inputs' names holds one rule for all inputs, which also may ask for `wanted`. A rule that asks for `own`
     is told whether nobody else has the gradient's memory, so that a result may take it.
 
@@ -195,6 +224,7 @@ class Op:
         self.shapes = (
             False  # a result is its input, which nobody else has, in another shape: no view to users
         )
+        self.holomorphic = True
         self.tangent, self.batch, self.statistics, self.views = tangent, batch, statistics, views
         self.tangent_reads = parameters(tangent) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")

@@ -15,6 +15,7 @@ import numpy as np
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.tensor import Tensor
 from nbgrad.expr.node import Expr, is_bool
+from nbgrad.expr.parts import NoComplexForm
 from nbgrad.kernels import templates
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.device import cpu, device
@@ -147,7 +148,7 @@ class Kernel:
         given = tuple(
             templates.Operand(
                 p,
-                o.dtype.code if isinstance(o, Spec) else "",
+                o.dtype.code if isinstance(o, Spec) else "c16" if o is complex else "",
                 "n" if not isinstance(o, Spec) else "=" if k == over else next(letters),
                 p in logical,
                 narrow if p in rounded else "",
@@ -155,19 +156,25 @@ class Kernel:
             for k, (p, o) in enumerate(zip(params, operands))
         )
         codes = tuple(o.dtype.code for o in outs)
-        source, signature = templates.elementwise(
-            title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
-        )
+        try:
+            source, signature = templates.elementwise(
+                title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
+            )
+        except NoComplexForm:
+            words = dtypes.of_code(kind).scalar_name
+            raise NotImplementedError(f"\"{title}_cpu\" not implemented for '{words}'") from None
         steps_text = "".join(v.step for v in given).replace("=", "o")
         name, serves = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}", outs[0].backend
         made = serves.kernel(name, source, signature, unrolled=False)
-        numbers = "".join(("d" if kind[0] == "f" else "q") for v in given if v.step == "n")
+        numbers = "".join("dd" if v.code else "d" if kind[0] in "fc" else "q" for v in given if v.step == "n")
         numel = outs[0].numel
         # What is written more than once is written in order, on one thread.
         about = numel if all([layout.is_injective(o.shape, o.strides) for o in outs]) else min(numel, 1)
         templates.maps[made.address] = templates.Map(title, tuple(exprs), given, codes, kind, not flat)
+        split = [v.code != "" for v in given if v.step == "n"]
         if flat:
-            return Kernel(made.address, serves.launch(len(outs) + len(specs), numbers, about, True), numel)
+            launch = serves.launch(len(outs) + len(specs), numbers, about, True)
+            return Kernel(made.address, _with_parts(launch, split), numel)
         n = sizes[-1] if sizes else 1
         rows = numel // n if n else 0
         geometry = _meta(sizes, strides, given, len(outs))
@@ -175,7 +182,7 @@ class Kernel:
             geometry.append(_crossing(sizes, *strides))
         meta = serves.constants(geometry)
         launch = serves.launch(len(outs) + len(specs) + 1, numbers, about, True)
-        return Kernel(made.address, _with_meta(launch, meta), rows)
+        return Kernel(made.address, _with_meta(_with_parts(launch, split), meta), rows)
 
 
 def _turned(title: str, to: Spec, strides: Sequence[Ints]) -> bool:
@@ -252,6 +259,18 @@ def _crossing(sizes: Ints, to: Ints, source: Ints) -> int:
     return 0
 
 
+def _with_parts(launch: Any, split: Sequence[bool]) -> Any:
+    """Of the numbers, which come last, those that are complex go in as their parts."""
+    if not any(split):
+        return launch
+
+    def parts(address: int, n: int, *args: Any) -> None:
+        given = [(v.real, v.imag) if two else (v,) for v, two in zip(args[-len(split) :], split)]
+        launch(address, n, *args[: -len(split)], *[part for both in given for part in both])
+
+    return parts
+
+
 def _with_meta(launch: Any, meta: Any) -> Any:
     def rows(address: int, n: int, *args: Any) -> None:
         launch(address, n, meta, *args)
@@ -260,19 +279,19 @@ def _with_meta(launch: Any, meta: Any) -> Any:
 
 
 def number_type(value: Any) -> type | None:
-    """float, int or bool for what counts as a Python number (NumPy's scalars do, its bools as floats), else None."""
+    """float, int, bool or complex for what counts as a Python number (NumPy's scalars do, its bools as floats), else None."""
     t = type(value)
     if t is float or t is int or t is bool:
         return t
     if isinstance(value, np.generic):
-        return {"f": float, "i": int, "u": int, "b": float}.get(value.dtype.kind)
-    for base in (bool, int, float):
+        return {"f": float, "i": int, "u": int, "b": float, "c": complex}.get(value.dtype.kind)
+    for base in (bool, int, float, complex):
         if isinstance(value, base):
             return base
     return None
 
 
-_NUMBERS = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
+_NUMBERS = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
 
 
 def common_dtype(operands: Sequence[Any]) -> dtype:
@@ -289,9 +308,13 @@ def dtypes_of(op: ElementwiseOp, operands: tuple[Any, ...]) -> tuple[dtype, dtyp
     compute = common_dtype(values)
     if op.check is not None:
         op.check(compute, values)
-    if op.promote == "float" and not compute.is_floating_point:
+    if op.promote in ("float", "complex") and compute.category < dtypes.FLOAT:
         compute = dtypes.get_default_dtype()
-    return compute, dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
+    if op.promote == "complex":
+        compute = compute.to_complex()
+    if op.promote in ("compare", "bool") or is_bool(op.body):
+        return compute, dtypes.bool_
+    return compute, compute.to_real() if op.real_valued and compute.is_complex else compute
 
 
 def make_plan(

@@ -229,7 +229,7 @@ class Tensor(Methods):
         return layout.is_in_format(tuple(self._spec.shape), self._spec.strides, memory_format)
 
     def is_floating_point(self) -> bool:
-        """Whether the elements are numbers with a fractional part: only such tensors have gradients.
+        """Whether the elements are real numbers with a fractional part.
 
         >>> torch.ones(2).is_floating_point(), torch.tensor([1]).is_floating_point()
         (True, False)
@@ -237,12 +237,12 @@ class Tensor(Methods):
         return self._spec.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Whether the elements are complex numbers: never here.
+        """Whether the elements are complex numbers, of a real and an imaginary part.
 
-        >>> torch.ones(2).is_complex()
-        False
+        >>> torch.ones(2).is_complex(), torch.tensor([1j]).is_complex()
+        (False, True)
         """
-        return False
+        return self._spec.dtype.is_complex
 
     def is_signed(self) -> bool:
         """Whether the elements may be negative.
@@ -654,7 +654,7 @@ class Tensor(Methods):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if type(self._buf) is Batched:
             raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
-        if requires(self) and not value._spec.dtype.is_floating_point:
+        if requires(self) and not value._spec.dtype.inexact:
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
@@ -806,7 +806,7 @@ def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
                 "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         return
-    if value and not t._spec.dtype.is_floating_point:
+    if value and not t._spec.dtype.inexact:
         raise RuntimeError(refusal)
     if value and t.is_inference() and not state.modes.inference:
         raise RuntimeError(
@@ -973,6 +973,7 @@ class Hooks:
     to_dtype: Callable[[Tensor, Any], Tensor]
     moved: Callable[[Tensor, Any, device], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
+    conj: Callable[[Tensor], Tensor]
     scalar: Callable[..., Tensor]
     tensor: Callable[..., Tensor]
     elementwise_function: Callable[..., Callable[..., Tensor]]

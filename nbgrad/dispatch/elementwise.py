@@ -423,7 +423,8 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     node = None
     if recorded:
         mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)
-        names = op.reads(tuple(p for p, m in zip(op.params, mask) if m))
+        conjugated = dtypes_of(op, operands)[0].is_complex
+        names = op.reads(tuple(p for p, m in zip(op.params, mask) if m), conjugated)
         before = list(
             args
         )  # as they were given: what is saved of an operand in the same memory has been written to

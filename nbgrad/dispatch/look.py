@@ -163,7 +163,7 @@ one: Callable[[Tensor, Look], Tensor | None] = function(
 
 
 def rule_of(op: Op, sp: Spec) -> Any:
-    return op_rule(op, (True,), (True,), False) if sp.dtype.is_floating_point else None
+    return op_rule(op, (True,), (True,), False) if sp.dtype.inexact else None
 
 
 def look_of(op: Op, sp: Spec, static: dict[str, Any], out: Spec, offset: int) -> Look | None:
@@ -178,7 +178,7 @@ def looks_of(op: Op, sp: Spec, static: dict[str, Any], found: Iterable[tuple[Spe
     parts = tuple([(out, offset * out.itemsize) for out, offset in found])
     if type(sp) is Marked or not parts or not all([out.numel for out, _ in parts]):
         return None
-    rule = op_rule(op, (True,), (True,), True) if sp.dtype.is_floating_point else None
+    rule = op_rule(op, (True,), (True,), True) if sp.dtype.inexact else None
     return parts, rule, (static, (sp,), tuple([out for out, _ in parts]))
 
 
@@ -189,7 +189,7 @@ def learn(t: Tensor, chain: Callable[[Tensor], Tensor]) -> Look | None:
     if shared.rare or state.active or type(sp) is Marked:
         return None
     leaf = wrap(t._buf, sp)
-    leaf._rg = 1 if sp.dtype.is_floating_point else 0
+    leaf._rg = 1 if sp.dtype.inexact else 0
     before, state.grad = state.grad, True
     try:
         out = chain(leaf)

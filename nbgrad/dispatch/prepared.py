@@ -83,9 +83,7 @@ class Prepared:
             several = not isinstance(result, Tensor)
             specs = tuple([t._spec for t in (result if several else (result,))])
             # Integers come last, and get no gradient; statistics none either.
-            can = [
-                sp.dtype.is_floating_point and not (k and self.op.statistics) for k, sp in enumerate(specs)
-            ]
+            can = [sp.dtype.inexact and not (k and self.op.statistics) for k, sp in enumerate(specs)]
             self.results = tuple(can) if several else () if can[0] else None
             self.kept = (self.static, self.spec, specs if several else specs[0])
         return recorder(self, asked)

@@ -176,11 +176,13 @@ def in_place_functions(names: Sequence[str]) -> dict[str, Callable[..., Any]]:
 SAME = "Found dtype {got} but expected {want}"  # PyTorch's word on an `out` where it casts nothing
 
 
-def refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: bool = False) -> Any:
+def refuse(
+    kernel: str, *, floats: bool = False, ints: bool = False, bools: bool = False, complexes: bool = False
+) -> Any:
     """A check that refuses categories of dtypes in the words of PyTorch's kernel of that name."""
 
     def check(compute: Any, operands: Any) -> None:
-        if (bools, ints, floats)[compute.category]:
+        if (bools, ints, floats, complexes)[compute.category]:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{compute.scalar_name}'")
 
     return check

@@ -201,7 +201,7 @@ def survey(args: Sequence[Any], views: bool = False) -> tuple[Level | None, list
 def elementwise(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     level, ids = survey(args)
     out = _value(op, args, level)
-    if not out._spec.dtype.is_floating_point:
+    if not out._spec.dtype.inexact:
         ids = []
     if ids:
         op.check_tangent()
@@ -262,9 +262,12 @@ def _tangent(op: ElementwiseOp, k: int, args: Sequence[Any], out: Tensor) -> Ten
     moving = {p: tangent_of(a, k) for p, a in zip(op.params, args) if isinstance(a, Tensor)}
     given = {p: m for p, m in moving.items() if m is not None}
     key = tuple(given)
-    found = op._derived.get(key)
+    conjugated = dtypes_of(op, _operands(args))[0].is_complex
+    found = op._derived.get((key, conjugated))
     if found is None:
-        found = op._derived[key] = derived(op, op.tangent(key), f"{op.name}_tangent", "TangentBackward0")
+        tangent = op.tangent(key, conjugated)
+        found = derived(op, tangent, f"{op.name}_tangent", "TangentBackward0")
+        op._derived[key, conjugated] = found
     function, names = found
     if not names:
         return hooks.zeros(out._spec.dense())
@@ -324,7 +327,7 @@ def _finish(
     for k in ids:
         moved = _moved(op, function, tensors, static, result, k)
         for o, t in zip(outs, (moved,) if isinstance(moved, Tensor) else moved):
-            if o._spec.dtype.is_floating_point:
+            if o._spec.dtype.inexact:
                 o._spec.tangents[k] = _laid_out(hooks.zeros(o._spec.dense()) if t is None else t, o)
     return result
 
@@ -421,7 +424,7 @@ def _transposed(
     mask = tuple([t is not None for t in tangents])
     rule = OpRule(op, mask, tuple([p is not None for p in primals]), several)
     cotangents: list[Tensor | None] = [
-        _variable(o) if o._spec.dtype.is_floating_point else None for o in (outs[:1] if single else outs)
+        _variable(o) if o._spec.dtype.inexact else None for o in (outs[:1] if single else outs)
     ]
     saved = (*[primals[n] for n in rule.inputs], *[outs[n] for n in rule.outputs])
     layout = tuple([None if p is None else p._spec.plain for p in primals])

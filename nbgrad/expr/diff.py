@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from nbgrad.base.records import NamedTuple
 
+from . import parts
 from .node import PRIMS, Expr, Operand, Var, as_expr, free_vars, parameters, postorder, substitute, var
 from .simplify import is_number
 
@@ -48,21 +49,26 @@ def vjp(
     out: str = "y",
     rule: Rule | None = None,
     inputs: Sequence[str] | None = None,
+    conjugated: bool = False,
 ) -> dict[str, Gradient]:
     """The cotangent of each variable in `wrt`, for the cotangent `g` of the body.
 
     The results read `g`, the body's variables and, where the body is a single primitive whose derivative is
     written in its own output, `out`. A declared `rule` wins: a function of parameters named out of g, y and
     the inputs, that returns one gradient or a tuple, one for each of `inputs` (by default `wrt`), with None
-    for a zero one.
+    for a zero one. Of complex variables they are `conjugated`; a rule is one of real numbers, which holds of complex ones where it is
+    holomorphic.
     """
     taken = free_vars(body) | set(inputs or wrt)
     if g in taken or out in taken or g == out:
         raise ValueError(f"the gradient {g!r} and the output {out!r} must not be called as an input is")
     if rule is not None:
         declared = _declared(body, list(inputs or wrt), g, out, rule)
-        return {name: declared.get(name, ZERO) for name in wrt}
-    swept = _reverse(body, set(wrt), var(g), var(out, body.is_bool))
+        if not conjugated:
+            return {name: declared.get(name, ZERO) for name in wrt}
+        if all(map(parts.holomorphic, [body, *declared.values()])):
+            return {n: parts.conjugate(declared[n], g) if n in declared else ZERO for n in wrt}
+    swept = _reverse(body, set(wrt), var(g), var(out, body.is_bool), conjugated)
     return {name: swept.get(name, ZERO) for name in wrt}
 
 
@@ -72,13 +78,14 @@ def tangent(
     t_names: Sequence[str],
     rule: Rule | None = None,
     inputs: Sequence[str] | None = None,
+    conjugated: bool = False,
 ) -> Gradient:
     """The tangent of the body when the variables `wrt` have the tangents `t_names`.
 
-    A declared `rule` (see `vjp`) wins.
+    A declared `rule` (see `vjp`) wins. `conjugated`: of complex variables.
     """
     tangents = dict(zip(wrt, (var(t) for t in t_names), strict=True))
-    if rule is not None:
+    if rule is not None and not (conjugated and not parts.holomorphic(body)):
         return _rule_tangent(body, tangents, rule, list(inputs or wrt))
     found: dict[Expr, Expr] = {}
     for node in postorder([body]):
@@ -89,6 +96,9 @@ def tangent(
             c, a, b = node.args
             if not node.is_bool and (a in found or b in found):
                 found[node] = _choice(c, found.get(a, as_expr(0)), found.get(b, as_expr(0)))
+        elif conjugated and node.prim is not None and node.prim.name in parts.BESIDE:
+            if moved := {i: found[a] for i, a in enumerate(node.args) if a in found}:
+                found[node] = parts.tangents(node, moved)
         elif node.prim is not None and not node.is_bool:
             terms = [
                 _times(found[a], p, node)
@@ -220,7 +230,7 @@ def _common(a: _Branch | None, b: _Branch | None) -> _Branch | None:
     return a
 
 
-def _reverse(body: Expr, wrt: set[str], g: Expr, out: Expr) -> dict[str, Expr]:
+def _reverse(body: Expr, wrt: set[str], g: Expr, out: Expr, conjugated: bool = False) -> dict[str, Expr]:
     order = postorder([body])
     active: set[Expr] = set()  # what depends on a wanted variable, smoothly
     for node in order:
@@ -248,14 +258,17 @@ def _reverse(body: Expr, wrt: set[str], g: Expr, out: Expr) -> dict[str, Expr]:
         if node.prim is None:
             found[node.attr] = branches.masked(branch, value)
             continue
+        beside = parts.cotangents(node, value) if conjugated and node.prim.name in parts.BESIDE else None
         for i, arg in enumerate(node.args):
             if arg not in active:
                 continue
-            if node.prim is PRIMS["where"]:
+            if beside is not None:
+                accumulate(arg, branch, beside[i])
+            elif node.prim is PRIMS["where"]:
                 if i > 0:
                     accumulate(arg, branches.enter(branch, node.args[0], i == 1), value)
             elif (p := _partial(node, i, out if node is body and single else node)) is not None:
-                accumulate(arg, branch, _times(value, p, node))
+                accumulate(arg, branch, _times(value, parts.conjugate(p) if conjugated else p, node))
     return found
 
 

@@ -751,6 +751,42 @@ def rshift(a: int, b: int) -> int:
     return a >> (b if 0 <= b < 64 else 63)
 
 
+# --- parts of complex numbers: the real ones here are their own (`parts.py` has what they are of pairs) ----------
+
+
+@primitive(lambda x, y: 1, spell=_everywhere("{0}"))
+def conj(x: Number) -> Number:
+    return x
+
+
+@primitive(lambda x, y: 1, spell=_everywhere("{0}"))
+def real(x: Number) -> Number:
+    return x
+
+
+@primitive(spell={"float": "F(0)"})
+def imag(x: float) -> float:
+    return 0.0
+
+
+@primitive(spell={"float": "({0} if {0} != {0} else (F(math.pi) if {0} < F(0) else F(0)))"})
+def arg(x: float) -> float:
+    """The angle in the complex plane."""
+    return x if x != x else math.pi if x < 0 else 0.0
+
+
+@primitive(spell=sign.spell, result_bool=None)
+def sgn(x: Number) -> Number:
+    """`sign`, which of a complex number is the one of its direction."""
+    return sign.python(x)
+
+
+@primitive(lambda re, im, y: 1, spell={})
+def join(re: float, im: float) -> float:
+    """The complex number of two parts."""
+    raise TypeError("a complex number outside of a complex computation")
+
+
 # --- composites: plain functions of the above, differentiated like a user's ---------------------------------
 
 

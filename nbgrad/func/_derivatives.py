@@ -219,7 +219,7 @@ class Pullback:
         self.outs, self.structure = tree_flatten(output)
         _check_tensors(self.outs, "vjp(f, *primals)")
         for o in self.outs:
-            if not o.is_floating_point():
+            if not o.dtype.inexact:
                 raise RuntimeError(
                     "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
                     f"{o.dtype}"

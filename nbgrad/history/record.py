@@ -43,7 +43,7 @@ def recorder(owner: Any, asked: int) -> Callable[..., None]:
 def _of_plan(plan: Plan, asked: int) -> Callable[..., None]:
     op = plan.op
     flags = [0 if p in op.flat else asked >> 2 * k & 3 for k, p in enumerate(op.params)]
-    if not any(flags) or not plan.out.dtype.is_floating_point:
+    if not any(flags) or not plan.out.dtype.inexact:
         return _constant
     rule = rule_of(plan, tuple([flag != 0 for flag in flags]))
     # With no derivative anywhere (sign, floor, a comparison in place) PyTorch still records.
@@ -251,7 +251,7 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     """Give the outputs of an `Op` their history."""
     single = isinstance(result, Tensor)
     if single and len(tensors) <= _WRITTEN_OUT:
-        if result._spec.dtype.is_floating_point:
+        if result._spec.dtype.inexact:
             asked = shift = 0
             for t in tensors:
                 asked |= (3 if t is None else t._rg) << shift
@@ -290,7 +290,7 @@ def _record_step_by_step(op: Op, result: Any, tensors: Sequence[Any], static: di
     layouts = result._spec if single else tuple([o._spec for o in outs])
     node.static = (static, tuple(layout), layouts)
     if not single:  # integers come last, and get no gradient
-        node.outputs = 1 if op.statistics else sum([o._spec.dtype.is_floating_point for o in outs])
+        node.outputs = 1 if op.statistics else sum([o._spec.dtype.inexact for o in outs])
     if rule.saved_names:
         saved = [tensors[k] for k in rule.inputs]
         for k in rule.outputs:
@@ -308,7 +308,7 @@ def _record_step_by_step(op: Op, result: Any, tensors: Sequence[Any], static: di
     if shared.rare:
         note_origin(node)
     for k, o in enumerate(outs[:1] if op.statistics else outs):
-        if o._spec.dtype.is_floating_point:
+        if o._spec.dtype.inexact:
             o._node, o._nr, o._rg = node, k, 2 if o._view is not None else 1
 
 

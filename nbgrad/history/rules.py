@@ -18,7 +18,7 @@ import numpy as np
 from nbgrad.base import source
 from nbgrad.base.source import text_of, tuple_of
 from nbgrad.base.tables import PLANS, Table, cached
-from nbgrad.core.op import GRAD, OUT, ElementwiseOp, Op
+from nbgrad.core.op import GRAD, LINEAR, OUT, ElementwiseOp, Op
 from nbgrad.core.plan import Kernel, Plan
 from nbgrad.core.refusals import written_as
 from nbgrad.core.tensor import Tensor, hooks, new
@@ -26,7 +26,7 @@ from nbgrad.expr import diff
 from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
 from nbgrad.history.saved import SavedTensor, as_output, origin, read_saved, unpack
 from nbgrad.memory import layout as _layout
-from nbgrad.memory.dtypes import float64
+from nbgrad.memory.dtypes import dtype, float64
 from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.tape.modes import shared, state
 from nbgrad.tape.node import FREED, Node, blank
@@ -82,7 +82,7 @@ class ElementwiseRule:
             self.node_name = op.number_node
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
         self.hidden = hidden_edges(plan)
-        names = op.reads(self.wanted)
+        names = op.reads(self.wanted, plan.compute.is_complex)
         positions = {p: k for k, p in enumerate(op.params)}
         self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))
         self.saves_output = OUT in names
@@ -139,7 +139,7 @@ class ElementwiseRule:
         functions = []
         values = []
         for p, wanted in zip(op.params, mask):
-            function, read = partial_function(op, p) if wanted else (None, ())
+            function, read = partial_function(op, p, self.plan.compute) if wanted else (None, ())
             names = [where[n] for n in read]
             functions.append(function)
             values.append(
@@ -159,7 +159,7 @@ class ElementwiseRule:
         exprs: list[Expr] = []
         outs: list[Spec] = []
         for p, wanted, operand in zip(op.params, mask, plan.operands):
-            partial = op.partials[p]
+            partial = op.partials_of(plan.compute)[p]
             if not wanted:
                 results.append(("none", None, None))
             elif partial is diff.ZERO:
@@ -246,7 +246,9 @@ class ElementwiseRule:
 
     def names(self, node: Node) -> dict[str, str]:
         op = self.plan.op
-        return {op.public.get(n, n): n for n in op.reads(op.params)} | dict.fromkeys(op.shown, "")
+        return {
+            op.public.get(n, n): n for n in op.reads(op.params, self.plan.compute.is_complex)
+        } | dict.fromkeys(op.shown, "")
 
     def output_at(self, node: Node, k: int) -> int | None:
         return 0 if k >= len(self.tensors) else None
@@ -436,14 +438,16 @@ ENDS = {
 }
 
 
-def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...]]:
+def partial_function(op: ElementwiseOp, param: str, compute: dtype) -> tuple[Any, tuple[str, ...]]:
     """The gradient for one input as an op, and what it reads: what create_graph, hooks and transforms run."""
-    found: tuple[Any, tuple[str, ...]] | None = op._derived.get(param)
+    key = (param, compute.is_complex)
+    found: tuple[Any, tuple[str, ...]] | None = op._derived.get(key)
     if found is None:
         node = op.node_name.removesuffix("Backward0")
         end = ENDS.get(f"{node}.{param}") or ENDS.get(node)
         node_name = end or op.node_name.removesuffix("0") + "Backward0"
-        found = op._derived[param] = derived(op, op.partials[param], f"{op.name}_{param}grad", node_name)
+        partial = op.partials_of(compute)[param]
+        found = op._derived[key] = derived(op, partial, f"{op.name}_{param}grad", node_name)
     return found
 
 
@@ -516,6 +520,13 @@ OWN = {
 }  # what rules read here, and PyTorch's nodes do not know by any name
 
 
+def _complex(g: Any) -> bool:
+    """Whether a gradient, or one of several, is complex."""
+    if type(g) is list:
+        return any([x is not None and x._spec.dtype.is_complex for x in g])
+    return bool(g._spec.dtype.is_complex)
+
+
 class OpRule:
     """The gradient of an `Op` for one choice of inputs that want it: what is saved, and the calls of its rules, written out as source
     once, because collecting a rule's arguments by name at each call cost more than the rule."""
@@ -526,6 +537,7 @@ class OpRule:
         self.op, self.mask, self.node_name, self.single = op, mask, op.node_name, not several
         self.edges = len(mask)
         self.overwrites = any("own" in op.reads[n] for n in op.reads)
+        self.conjugated = op.tangent is not LINEAR and op.holomorphic
         if "all" in op.rules:
             asked = set(op.reads["all"])
         else:
@@ -586,7 +598,7 @@ class OpRule:
     def made_by(self, node: Node, k: int) -> str:
         t = (node.saved or ())[k]
         if k >= len(self.inputs):
-            if not t._spec.dtype.is_floating_point:
+            if not t._spec.dtype.inexact:
                 return ""
             return f", which is output {self.outputs[k - len(self.inputs)]} of {written_as(node)},"
         return origin(t)
@@ -598,6 +610,10 @@ class OpRule:
                 if wanted and target not in needed:
                     mask = _needed(mask, node, needed)
                     break
+        if self.conjugated and _complex(g):
+            turned = [x if x is None else hooks.conj(x) for x in g] if type(g) is list else hooks.conj(g)
+            made = self.registered(node, turned, mask) if graph else self.raw(turned, node, mask, False)
+            return tuple([x if x is None else hooks.conj(x) for x in made])
         if graph:
             return self.registered(node, g, mask)
         own = False
@@ -649,7 +665,7 @@ class OpRule:
         layouts = node.static[2]
         public = dict(self.op.public)
         for k, known in enumerate(() if isinstance(layouts, Spec) else layouts):
-            public[f"{OUT}{k}"] = f"result{k}" if known.dtype.is_floating_point else "indices"
+            public[f"{OUT}{k}"] = f"result{k}" if known.dtype.inexact else "indices"
         for n in self.op.inputs:
             public[f"{n}_spec"] = f"{public.get(n, n)}_sym_sizes"
         read = {n for reads in self.op.reads.values() for n in reads} - OWN

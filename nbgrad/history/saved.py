@@ -99,7 +99,7 @@ class Packed:
         target, number = self.edge
         if target is None and not requires(got):
             return got
-        if not got._spec.dtype.is_floating_point:
+        if not got._spec.dtype.inexact:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         out = share(got, got._buf, got._spec)
         if target is not None and target.rule is accumulation:
@@ -166,7 +166,7 @@ def unpack_one(node: Node, k: int) -> Any:
         and not _was_detached(t, node.versions[k])  # who looks may see that all the same
     ):
         raise _lost(node, k, t)
-    return t if number is None or not t._spec.dtype.is_floating_point else as_output(t, node, number)
+    return t if number is None or not t._spec.dtype.inexact else as_output(t, node, number)
 
 
 def origin(t: Tensor) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from nbgrad.base.records import NamedTuple
 from nbgrad.base.source import Lines, text_of
 from nbgrad.base.tables import Table, cached
-from nbgrad.expr import emit, loops
+from nbgrad.expr import emit, loops, parts
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import PRIMS, Expr
 from nbgrad.kernels.family import family
@@ -45,6 +45,8 @@ SCALARS = {
     "i1": "np.int8",
     "u1": "np.uint8",
     "b1": "bool",
+    "c8": "np.complex64",
+    "c16": "np.complex128",
 }
 
 
@@ -124,6 +126,11 @@ def computed(code: str) -> str:
     return "f4" if code in _NARROW else code
 
 
+def part(code: str) -> str:
+    """The dtype of the two parts of a complex number, side by side in memory; any other dtype is itself."""
+    return f"f{int(code[1:]) // 2}" if code[:1] == "c" else code
+
+
 def widened(text: str, code: str) -> str:
     """What memory holds, as the computing dtype."""
     return f"from_{_NARROW[code]}({text})" if code in _NARROW else text
@@ -192,10 +199,18 @@ def element(
     target: str = "cpu",
     imports: str = "",
 ) -> Element:
-    """The same but for the loop."""
+    """The same but for the loop. Complex numbers are computed as pairs, the imaginary part of `a0` under the name `a0i`."""
     names = {v.name: f"a{k}" for k, v in enumerate(inputs)}
     helpers = vmath_helpers() if target == "cpu" else ""  # which also tells `emit` the vectorisable spellings
-    emitted = emit.emit(exprs, target, kind, names)
+    paired = {k: v for k, v in enumerate(inputs) if v.code[:1] == "c" and kind[0] == "c"}
+    roots: list[Expr] = list(exprs)
+    kept = [[k] for k in range(len(roots))]  # by output, which roots it takes
+    if kind[0] == "c":
+        names |= {f"{v.name}.re": f"a{k}" for k, v in paired.items()}
+        names |= {f"{v.name}.im": f"a{k}i" for k, v in paired.items()}
+        roots, kept = _parts_of(exprs, [v.name for v in paired.values() if not v.logical], outputs)
+        kind = part(kind)
+    emitted = emit.emit(roots, target, kind, names)
     head = _HEAD.format(
         title=title,
         text="; ".join(str(e) for e in exprs),
@@ -208,36 +223,70 @@ def element(
     arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
     params = [*(["meta"] if nd else []), *(f"o{k}" for k in range(len(outputs)))]
-    params += [f"x{k}" for k, _ in arrays] + [f"n{k}" for k, _ in numbers]
-    codes = [*(["*i8"] if nd else []), *("*" + c for c in outputs)]
-    codes += ["*" + v.code for _, v in arrays] + [_number_code(kind) for _, v in numbers]
+    params += [f"x{k}" for k, _ in arrays]
+    params += [name for k, v in numbers for name in [f"n{k}", f"n{k}i"][: 2 if k in paired else 1]]
+    codes = [*(["*i8"] if nd else []), *("*" + part(c) for c in outputs)]
+    codes += ["*" + part(v.code) for _, v in arrays]
+    codes += [_number_code(kind) for k, v in numbers for _ in range(2 if k in paired else 1)]
 
-    once = [f"a{k} = {_value(f'n{k}', v, kind)}" for k, v in numbers]
+    def loads(k: int, v: Operand, place: str, name: str = "") -> list[str]:
+        """Lines that read an operand; a complex one has two parts, of which a computation of real numbers takes the first."""
+        if v.code[:1] != "c":
+            return [f"a{k} = {_value(name or f'{place}', v, kind)}"]
+        first, second = (name, f"{name}i") if name else _both(place)
+        if v.logical:
+            return [f"a{k} = ({first} != 0) | ({second} != 0)"]
+        real = v._replace(code=part(v.code) if not name else "")
+        return [
+            f"a{k}{end} = {_value(text, real, kind)}"
+            for end, text in (("", first), ("i", second))[: 2 if k in paired else 1]
+        ]
+
+    once = [line for k, v in numbers for line in loads(k, v, "", f"n{k}")]
     body: list[str] = []
     for k, v in enumerate(inputs):
         if v.step == "=":
             here = f"o0[{_at(0, out_steps[0], nd)}]"
-            if target == "cpu" and _chooses(exprs[0], v.name):
+            if target == "cpu" and _chooses(exprs[0], v.name) and k not in paired:
                 here = f"opaque({here})"
-            body.append(f"a{k} = {_value(here, v, kind)}")
+            body += loads(k, v, here)
     for k, v in arrays:
         if v.step != "s":
-            place = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
-            body.append(f"a{k} = {_value(place, v, kind)}")
-    loads = len(body)
+            body += loads(k, v, f"x{k}[{_at(k + len(outputs), v.step, nd)}]")
+    count = len(body)
     body += emitted.lines
-    body += [
-        f"o{k}[{_at(k, out_steps[k], nd)}] = {write(r, c, kind)}"
-        for k, (r, c) in enumerate(zip(emitted.results, outputs))
-    ]
+    for k, c in enumerate(outputs):
+        place = f"o{k}[{_at(k, out_steps[k], nd)}]"
+        places = _both(place) if c[0] == "c" else [place]
+        results = [emitted.results[r] for r in kept[k]]
+        body += [f"{at} = {write(r, part(c), kind)}" for at, r in zip(places, [*results, "F(0)"])]
     fixed = []
     for k, v in arrays:
         if v.step == "s":
             at = f"p{k + len(outputs)}" if nd else "0"
-            fixed.append(f"a{k} = {_value(f'x{k}[{at}]', v, kind)}")
+            fixed += loads(k, v, f"x{k}[{at}]")
     moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
     steps = [*out_steps, *(v.step for v in inputs)]
-    return Element(head, params, tuple(codes), once, fixed, body, moving, steps, loads)
+    return Element(head, params, tuple(codes), once, fixed, body, moving, steps, count)
+
+
+def _both(place: str) -> list[str]:
+    """Where the parts are of the complex number at a place."""
+    pointer, _, at = place[:-1].partition("[")
+    return [f"{pointer}[2 * ({at})]", f"{pointer}[2 * ({at}) + 1]"]
+
+
+def _parts_of(
+    exprs: Sequence[Expr], whole: Sequence[str], outputs: Sequence[str]
+) -> tuple[list[Expr], list[list[int]]]:
+    """The real expressions that results of complex numbers are, and which of them each output takes: a real one the first."""
+    roots: list[Expr] = []
+    kept = []
+    for (re, im), code in zip(parts.pairs(exprs, whole), outputs):
+        both = [re] if im is None or code[0] != "c" else [re, im]
+        kept.append([len(roots) + k for k in range(len(both))])
+        roots += both
+    return roots, kept
 
 
 def _chooses(e: Expr, name: str) -> bool:

@@ -48,9 +48,12 @@ FORMATS: Final = {
     "b1": "?",
 }
 _float32 = Struct("<f").unpack
+_parts = {"c8": Struct("=ff").unpack_from, "c16": Struct("=dd").unpack_from}
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     **{code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()},
     "g2": lambda buffer: _float32(b"\0\0" + buffer[:2].tobytes()),
+    "c8": lambda buffer: (complex(*_parts["c8"](buffer)),),
+    "c16": lambda buffer: (complex(*_parts["c16"](buffer)),),
 }
 Allocate: TypeAlias = Callable[[int, Any], Any]
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from nbgrad.base.tables import DEFAULT_DTYPE, Table, cached, forget
 
-BOOL, INT, FLOAT = 0, 1, 2  # dtype.category, in the order of promotion
+BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # dtype.category, in the order of promotion
 DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
 
 
@@ -30,7 +30,8 @@ class dtype:
     `np` is NumPy's dtype, which bfloat16 has none of: whoever asks for it fails. `host` is that of the values as they come to the host,
     of bfloat16 float32. `scalar_name` is the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code`
     says how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for what is `narrow`, stored in 16
-    bits and computed in float32.
+    bits and computed in float32. What is `inexact`, floating point or complex, can have a gradient. A complex number ("c8") is stored as
+    its real part and its imaginary one, side by side.
 
     >>> torch.float32.itemsize, torch.float32.is_floating_point
     (4, True)
@@ -44,6 +45,7 @@ class dtype:
         "category",
         "code",
         "host",
+        "inexact",
         "is_complex",
         "is_floating_point",
         "is_signed",
@@ -61,6 +63,7 @@ class dtype:
     np: np.dtype[Any]
     itemsize: builtins.int
     category: builtins.int
+    inexact: builtins.bool
     is_floating_point: builtins.bool
     is_complex: builtins.bool
     is_signed: builtins.bool
@@ -121,7 +124,8 @@ class dtype:
         parts = float32 if self.name == "bfloat16" else self
         if self.name not in ("float16", "bfloat16", "float32", "float64"):
             raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
-        return _without_kernels(f"complex{parts.itemsize * 16}")
+        name = f"complex{parts.itemsize * 16}"
+        return _ALL.get(name) or _without_kernels(name)
 
 
 _ALL: dict[str, dtype] = {}
@@ -134,13 +138,14 @@ def _define(name: str, scalar_name: str, abbr: str, c_name: str, code: str = "")
     if not code:
         fields = {"np": np.dtype(name), "host": np.dtype(name)}
     code = code or np.dtype(name).str[1:]
-    category = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT, "g": FLOAT}[code[0]]
+    category = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT, "g": FLOAT, "c": COMPLEX}[code[0]]
     fields |= {
         "name": name,
-        "itemsize": builtins.int(code[1]),
+        "itemsize": builtins.int(code[1:]),
         "category": category,
         "is_floating_point": category == FLOAT,
-        "is_complex": False,
+        "is_complex": category == COMPLEX,
+        "inexact": category >= FLOAT,
         "is_signed": code[0] not in "bu",
         "scalar_name": scalar_name,
         "type_name": f"torch.{scalar_name}Tensor",
@@ -169,22 +174,25 @@ float16: Final = _define("float16", "Half", "f16", "c10::Half")
 bfloat16: Final = _define("bfloat16", "BFloat16", "bf16", "c10::BFloat16", "g2")
 float32: Final = _define("float32", "Float", "f32", "float")
 float64: Final = _define("float64", "Double", "f64", "double")
+complex64: Final = _define("complex64", "ComplexFloat", "c64", "c10::complex<float>")
+complex128: Final = _define("complex128", "ComplexDouble", "c128", "c10::complex<double>")
 
 all_dtypes: Final = tuple(_ALL.values())
+_BY_CODE: Final = {d.code: d for d in all_dtypes}
+of_code: Final = _BY_CODE.__getitem__
 
 
 # ---------------------------------------------------------------- dtypes without kernels
 
 # Each with the bytes of an element. They can be named, compared, kept and asked what they are; a tensor of one is refused by name.
 _SIZES: Final = {
-    **{"complex32": 4, "complex64": 8, "complex128": 16, "uint16": 2, "uint32": 4, "uint64": 8},
+    **{"complex32": 4, "uint16": 2, "uint32": 4, "uint64": 8},
     **dict.fromkeys([f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)], 1),
     **dict.fromkeys(["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"], 1),
     **dict.fromkeys(["float8_e8m0fnu", "float4_e2m1fn_x2", "quint8", "qint8", "quint4x2", "quint2x4"], 1),
     **{"qint32": 4, "bits8": 1, "bits16": 2, "bits1x8": 1, "bits2x4": 1, "bits4x2": 1},
 }
-_ALIASES: Final = {"chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128", "bit": "uint1"}
-_COMPLEX: Final = {4: "ComplexHalf", 8: "ComplexFloat", 16: "ComplexDouble"}
+_ALIASES: Final = {"chalf": "complex32", "bit": "uint1"}
 _UNSIGNABLE: Final = {
     "q": "isSignedType not supported for quantized types",
     "b": "Bits types are undefined",
@@ -196,11 +204,11 @@ def _without_kernels(name: str) -> dtype:
     self: dtype = object.__new__(dtype)
     real = name[0] != "c"
     fields: dict[str, object] = {"name": name, "itemsize": _SIZES[name], "is_complex": not real}
-    fields |= {"is_floating_point": name[0] == "f"}
+    fields |= {"is_floating_point": name[0] == "f", "inexact": name[0] in "cf"}
     if name.strip("u")[0] not in _UNSIGNABLE:
         fields["is_signed"] = name[0] != "u" and name != "float8_e8m0fnu"
     word = name.replace("int", "Int").replace("uI", "UI")
-    fields["scalar_name"] = word[0].upper() + word[1:] if real else _COMPLEX[_SIZES[name]]
+    fields["scalar_name"] = word[0].upper() + word[1:] if real else "ComplexHalf"
     for field, value in fields.items():
         object.__setattr__(self, field, value)
     return self
@@ -218,9 +226,9 @@ def __getattr__(name: str) -> dtype:
 
 def _promote(a: dtype, b: dtype) -> dtype:
     if a.category != b.category:
-        return (
-            a if a.category > b.category else b
-        )  # the category decides, never the width: int64 with float32 is float32
+        low, high = sorted((a, b), key=lambda d: d.category)
+        # The category decides, never the width: int64 with float32 is float32. Only parts are as wide as a float is.
+        return complex128 if high.category == COMPLEX and low is float64 else high
     if a.narrow and b.narrow and a is not b:
         return float32  # neither holds what the other does
     if a.is_signed == b.is_signed:
@@ -248,7 +256,7 @@ def promote_types(type1: object, type2: object) -> dtype:
 
 
 def _promote_complex(a: dtype, b: dtype) -> dtype:
-    """Of the wider parts: what is no float has none. Of dtypes without kernels, only complex ones are promoted."""
+    """Of the wider parts: what is no float has none. Of dtypes without kernels, only complex32 is promoted."""
     for d in (a, b):
         if not d.is_complex:
             assert d.kind  # refused where there are no kernels
@@ -336,8 +344,8 @@ def result_dtype(operands: Iterable[tuple[builtins.int, dtype]]) -> dtype:
 def _combine(operands: tuple[tuple[builtins.int, dtype], ...], default: dtype) -> dtype:
     by_kind: list[dtype | None] = [None, None, None]
     for kind, d in operands:
-        if kind == NUMBER and d.is_floating_point:
-            d = default
+        if kind == NUMBER and d.category >= FLOAT:
+            d = default if d.is_floating_point else default.to_complex()
         seen = by_kind[kind]
         by_kind[kind] = d if seen is None else _PROMOTED[seen, d]
     result: dtype | None = None
@@ -345,19 +353,28 @@ def _combine(operands: tuple[tuple[builtins.int, dtype], ...], default: dtype) -
         if result is None:
             result = higher
         elif higher is not None:
-            result = higher if higher.category >= result.category else _PROMOTED[higher, result]
+            # What is stronger gives way only to a higher category, of which a complex one has parts no narrower than it.
+            result = higher if higher.category >= result.category else _raised(higher, result)
     if result is None:
         raise ValueError("result_dtype() needs at least one operand")
     return result
 
 
+def _raised(stronger: dtype, weaker: dtype) -> dtype:
+    """The stronger operand's dtype, raised to the category of a weaker one."""
+    if weaker.is_complex and stronger.is_floating_point:
+        return stronger.to_complex()
+    return _PROMOTED[stronger, weaker]
+
+
 def number_dtype(value: object) -> dtype:
-    """The dtype that stands for a Python number in `result_dtype`: bool, int64, for a float the default."""
+    """The dtype that stands for a Python number in `result_dtype`: bool, int64, for a float the default, for a complex number that of
+    such parts."""
     if isinstance(value, builtins.bool):
         return bool_
     if isinstance(value, builtins.int):
         return int64
-    return _state[0]
+    return _state[0].to_complex() if isinstance(value, builtins.complex) else _state[0]
 
 
 # ---------------------------------------------------------------- other people's names for dtypes
@@ -366,6 +383,7 @@ _PYTHON_TYPES: Final[dict[type, dtype]] = {
     builtins.float: float64,
     builtins.int: int64,
     builtins.bool: bool_,
+    builtins.complex: complex128,
 }
 
 
@@ -620,12 +638,17 @@ def fitting(value: Any, d: dtype) -> Any:
         )
     if d is bool_:
         return builtins.bool(value)
+    if d.is_complex:
+        return builtins.complex(fitting_part(value.real, d), fitting_part(value.imag, d))
+    if isinstance(value, builtins.complex):
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {_named(d)} without overflow")
+        value = value.real
     low, high = limits(d)
     if not d.is_signed and isinstance(value, builtins.int):
         low = -high
     if not low <= value <= high and not (d.is_floating_point and not math.isfinite(value)):
-        name = d.c_name if d.is_floating_point or d is int32 else f"{d.name}_t"
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {_named(d)} without overflow")
     if (
         d.is_floating_point
     ):  # kinds of floats, such as those that tell what becomes of them, stay what they are
@@ -633,15 +656,29 @@ def fitting(value: Any, d: dtype) -> Any:
     return builtins.int(value)
 
 
+def _named(d: dtype) -> str:
+    return d.c_name if d.category >= FLOAT or d is int32 else f"{d.name}_t"
+
+
+def fitting_part(value: Any, d: dtype) -> builtins.float:
+    """The real or the imaginary part of a number, as one of a complex dtype."""
+    low, high = limits(d)
+    if math.isfinite(value) and not low <= value <= high:
+        raise RuntimeError(f"value cannot be converted to type {d.c_name} without overflow")
+    return builtins.float(value)
+
+
 @cached(16)
 def limits(d: dtype) -> tuple[Any, Any]:
     if d is bool_:
         return False, True
-    info = finfo(d) if d.is_floating_point else iinfo(d)
+    info = finfo(d) if d.inexact else iinfo(d)
     return info.min, info.max
 
 
 # PyTorch's short names. Last, because three of them hide builtins.
+cfloat: Final = complex64
+cdouble: Final = complex128
 half: Final = float16
 double: Final = float64
 short: Final = int16

@@ -3,21 +3,17 @@ laid out, where they are."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 from nbgrad.core.arguments import before_guard
-from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor, fix, hooks, wrap
-from nbgrad.dispatch.elementwise import inplace as write
-from nbgrad.dispatch.elementwise import into
-from nbgrad.dispatch.stanza import method, method_alone, stanza
-from nbgrad.expr import prims as p
+from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, gpu, pinned
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.layout import memory_format
+from nbgrad.ops.pointwise.parts import conj
 from nbgrad.ops.views.copy import fill_, to_dtype, zero_
 from nbgrad.ops.views.order import transpose
 
@@ -39,54 +35,6 @@ def _size_before(slow: Callable[..., Any]) -> Callable[..., Any]:
 Tensor.size = before_guard(_size_before, Tensor.size)  # type: ignore[method-assign]
 
 # ---------------------------------------------------------------- parts of numbers
-
-
-def real(input: Tensor) -> Tensor:
-    """The real part: the tensor itself, as numbers here are real. Setting `t.real` writes to the tensor.
-
-    >>> torch.real(torch.ones(2))
-    tensor([1., 1.])
-    """
-    return input
-
-
-def imag(input: Tensor) -> Tensor:
-    """The imaginary part, which real numbers have none of: refused.
-
-    >>> torch.imag(torch.ones(2))  # refused
-    Traceback (most recent call last):
-        ...
-    RuntimeError: imag is not implemented for tensors with non-complex dtypes.
-    """
-    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-
-
-@method
-def conj(input: Tensor) -> Tensor:
-    """The conjugate: the tensor itself, as numbers here are real.
-
-    >>> torch.ones(2).conj()
-    tensor([1., 1.])
-    """
-    return input
-
-
-_conj_physical = stanza(lambda input: input, name="conj_physical", method=False, shared=False)
-
-
-@method_alone
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The conjugate in memory of its own, which for real numbers is the tensor itself, or `out`.
-
-    >>> torch.conj_physical(torch.ones(2))
-    tensor([1., 1.])
-    """
-    return input if out is None else into("conj_physical", out, input, (input,))
-
-
-@method
-def conj_physical_(input: Tensor) -> Tensor:
-    return write(_conj_physical.op, (input,))
 
 
 @method
@@ -129,21 +77,9 @@ def is_neg(input: Tensor) -> bool:
     return False
 
 
-def _angle(input: Any) -> Any:
-    """The angle of each number in the complex plane, which for real ones is pi below 0 and else 0. The gradient is 0.
-
-    >>> torch.angle(torch.tensor([-2.0, 3.0]))
-    tensor([3.1416, 0.0000])
-    """
-    return p.where(p.isnan(input), math.nan, p.where(p.lt(input, 0), math.pi, 0.0))
-
-
-angle = stanza(_angle, promote="float", inplace=False)
-
-
 @method
 def adjoint(input: Tensor) -> Tensor:
-    """A view with the last two dimensions exchanged: every matrix transposed, which for real numbers is its conjugate transpose.
+    """The conjugate transpose of every matrix: the last two dimensions exchanged, of real numbers as a view.
 
     >>> torch.arange(6).view(2, 3).adjoint()
     tensor([[0, 3],
@@ -156,19 +92,9 @@ def adjoint(input: Tensor) -> Tensor:
         )
     if not input.ndim:
         return hooks.alias(input)
-    return transpose(input, -2, -1)
+    turned: Tensor = conj(transpose(input, -2, -1))
+    return turned
 
-
-def _set_real(self: Tensor, value: Any) -> None:
-    if isinstance(value, Tensor):
-        self.copy_(value)
-    elif isinstance(value, (int, float)):
-        self.fill_(value)
-    else:
-        raise TypeError(f"can't assign a {kind_name(value)} to a {self.type()}")
-
-
-Tensor.real = property(real, _set_real)  # type: ignore[assignment, method-assign]
 
 # ---------------------------------------------------------------- layout and place
 
@@ -400,16 +326,11 @@ def fill(input: Tensor, value: Any) -> Tensor:
 __all__ = [
     *(
         "adjoint",
-        "angle",
-        "conj",
-        "conj_physical",
-        "conj_physical_",
         "detach",
         "detach_",
         "fill",
         "fill_",
         "get_device",
-        "imag",
     ),
     *(
         "is_conj",
@@ -419,7 +340,6 @@ __all__ = [
         "is_signed",
         "layout",
         "newaxis",
-        "real",
         "resolve_conj",
         "resolve_neg",
         "strided",

@@ -131,6 +131,19 @@ class Formatter:
         return self._text(value).rjust(self.width)
 
 
+class Pairs:
+    """The same of complex numbers: either part in the format of its like."""
+
+    def __init__(self, values: list[complex]) -> None:
+        self.re = Formatter([value.real for value in values], True)
+        self.im = Formatter([value.imag for value in values], True)
+        self.width = self.re.width + self.im.width + 1
+
+    def format(self, value: complex) -> str:
+        im = self.im.format(value.imag).lstrip()
+        return f"{self.re.format(value.real)}{'' if im[0] in '+-' else '+'}{im}j"
+
+
 # ---------------------------------------------------------------- brackets and lines
 
 
@@ -171,7 +184,7 @@ def contents(t: _Printable, indent: int) -> str:
         return "..."
     data, cut = _shown(t._host())
     values = data.reshape(-1).tolist()
-    formatter = Formatter(values, t.dtype.is_floating_point)
+    formatter = Pairs(values) if t.dtype.is_complex else Formatter(values, t.dtype.is_floating_point)
     return _layout(map(formatter.format, values), data.shape, cut, formatter.width, indent)
 
 
@@ -195,7 +208,7 @@ def _suffixes(t: _Printable) -> list[str]:
     else:
         if not options.edgeitems:
             suffixes.append(f"size={tuple(t.shape)}")
-        if t.dtype not in (default, dtypes.int64, dtypes.bool_):
+        if t.dtype not in (default, default.to_complex(), dtypes.int64, dtypes.bool_):
             suffixes.append(f"dtype={t.dtype}")
     try:
         grad_fn = t.grad_fn

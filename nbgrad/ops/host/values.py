@@ -586,16 +586,16 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements of `input` are complex numbers: never here.
+    """Whether the elements of `input` are complex numbers, of a real and an imaginary part.
 
-    >>> torch.is_complex(torch.ones(2))
-    False
+    >>> torch.is_complex(torch.ones(2)), torch.is_complex(torch.tensor([1j]))
+    (False, True)
     """
     if not isinstance(input, Tensor):
         raise TypeError(
             f"is_complex(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
-    return False
+    return input._spec.dtype.is_complex
 
 
 _RESULT_TYPE = (

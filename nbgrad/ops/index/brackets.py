@@ -208,7 +208,7 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
             rest[dim] = _of_array(np.zeros(1 if x else 0, np.int64))
             dim += 1
         elif isinstance(x, Tensor):
-            if x._spec.dtype.is_floating_point:
+            if x._spec.dtype.inexact:
                 raise IndexError(_NOT_INDEX)
             if x._spec.ndim == 0 and type(x._buf) is not Batched:
                 if x._spec.dtype is dtypes.bool_:
@@ -646,7 +646,7 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
             start = t.storage_offset() * shown.itemsize + byte
             if sp is not shown or value.storage_offset() * shown.itemsize != start:
                 return False
-            if recorded and shown.dtype.is_floating_point:
+            if recorded and shown.dtype.inexact:
                 _record_write(t, shown, byte // shown.itemsize, value)
             storage.version += 1  # onto itself, as `t[k] += 1` does: there is nothing to write
             return True
@@ -660,7 +660,7 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
         k.launch(k.address, k.n, buf, number)
     if storage is None:  # before it loses its node, which may have saved it
         storage = storage_of(t)
-    if recorded and shown.dtype.is_floating_point:
+    if recorded and shown.dtype.inexact:
         _record_write(t, shown, byte // shown.itemsize, value if kind is Tensor else None)
     storage.version += 1
     return True

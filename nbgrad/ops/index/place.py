@@ -344,7 +344,7 @@ class Grid(_Raw):
 
 
 _addresses: Table[Any, int] = Table("ops.index.place.addresses", None)
-SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}  # the codes by which plain moves know what they move
+SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8", 16: "c16"}  # the codes by which plain moves know what they move
 
 
 def _address(move: str, sp: Spec, points: bool, indices: int) -> int:

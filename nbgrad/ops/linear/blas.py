@@ -63,6 +63,8 @@ def _make(a: Spec, b: Spec) -> Run:
         return lambda x, y: zeros(out)
     if not out.backend.holds:
         return lambda x, y: empty(out)
+    if d.is_complex:
+        return _by_numpy(a, b, out)
     if not out.ndim and d.is_floating_point:
         return _inner(a, b, out)
     if out.backend is not backend.cpu:

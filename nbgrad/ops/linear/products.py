@@ -51,7 +51,7 @@ def _product(
             return transforms.apply(op, product, (a, b), _NO_STATIC)
         out = run(a, b)
         asked = a._rg | b._rg << 2
-        if asked and state.grad and out._spec.dtype.is_floating_point:
+        if asked and state.grad and out._spec.dtype.inexact:
             (find(asked) or recorder(op, asked))(out, _NO_STATIC, a, b)
         return out
 

@@ -108,7 +108,7 @@ def frombuffer(
     tensor([1, 2], dtype=torch.int16)
     """
     d = dtypes.to_dtype(dtype, "frombuffer")
-    if requires_grad and not d.is_floating_point:
+    if requires_grad and not d.inexact:
         raise RuntimeError(_NO_GRAD_INTS)
     try:
         view = memoryview(buffer)
@@ -167,7 +167,7 @@ def _infer(values: list[Any]) -> _dtype:
             d = x.dtype
         elif isinstance(x, (np.ndarray, np.generic)):
             d = dtypes.from_numpy_dtype(x.dtype)
-        elif isinstance(x, (bool, int, float)):
+        elif isinstance(x, (bool, int, float, complex)):
             d = dtypes.number_dtype(x)
         elif _is_sequence(x) and not isinstance(x, str):
             if any([y is x for y in x]):
@@ -185,8 +185,6 @@ def _infer(values: list[Any]) -> _dtype:
 def _refused(x: Any) -> Exception:
     if isinstance(x, (str, bytes)):
         return TypeError(f"new(): invalid data type '{type(x).__name__}'")
-    if isinstance(x, complex):
-        return TypeError("nbgrad has no complex dtypes yet: got a Python complex number")
     return RuntimeError(f"Could not infer dtype of {type(x).__name__}")
 
 
@@ -214,21 +212,23 @@ def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 
 def _number(x: Any, d: _dtype) -> Any:
     """What stands where a number should, as Python's."""
-    if isinstance(x, (bool, int, float)):
+    if isinstance(x, (bool, int, float)) or (isinstance(x, complex) and d.is_complex):
         return x
     if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.size == 1):
         return x.item()
     if isinstance(x, Tensor):
         whole = x.dtype.category < dtypes.FLOAT
-        if x.numel() == 1 and (whole or d.is_floating_point):
+        if x.numel() == 1 and (whole or d.inexact):
             return x.item()
-        if d.is_floating_point:
+        if d.inexact:
             raise ValueError("only one element tensors can be converted to Python scalars")
         raise TypeError("only integer tensors of a single element can be converted to an index")
     if hasattr(x, "__index__"):
         return operator.index(x)
-    if d.is_floating_point and hasattr(x, "__float__"):
+    if d.inexact and hasattr(x, "__float__"):
         return float(x)
+    if d.is_complex and hasattr(x, "__complex__"):
+        return complex(x)
     raise TypeError(
         f"must be real number, not {type(x).__name__}"
         if d.is_floating_point
@@ -241,6 +241,9 @@ def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
         with np.errstate(over="ignore"):  # what is too large is inf
             wide = np.array(values, np.float64 if d is dtypes.float64 else np.float32)
         return dtypes.packed(dtypes.rounded(wide, d), d)
+    if d.is_complex:
+        with np.errstate(over="ignore"):
+            return np.array(values, np.complex128).astype(d.np)
     if d is dtypes.bool_:
         return np.array([bool(v) for v in values], d.np)
     if not any(isinstance(v, float) for v in values):
@@ -481,7 +484,7 @@ def from_file(
     if pin_memory:
         raise RuntimeError("tensors constructed from a file cannot be pinned")
     d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype, "from_file")
-    if requires_grad and not d.is_floating_point:
+    if requires_grad and not d.inexact:
         raise RuntimeError(_NO_GRAD_INTS)
     if size < 0:
         raise RuntimeError(

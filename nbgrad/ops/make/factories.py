@@ -96,7 +96,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
     d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype, name)
     where = placed(device)
     backend.of(where)
-    if requires_grad and not d.is_floating_point:
+    if requires_grad and not d.inexact:
         raise RuntimeError(_NO_GRAD_INTS)
     for n in shape:
         if n < 0:
@@ -158,7 +158,7 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
         def short(*sizes: Any, dtype: Any = None, **more: Any) -> Tensor:
             typed = {} if dtype is None else {"dtype": dtype}
             usual = not typed or type(dtype) is _dtype
-            if more and usual and sizes and (not typed or dtype.is_floating_point) and _asks_for_a_leaf(more):
+            if more and usual and sizes and (not typed or dtype.inexact) and _asks_for_a_leaf(more):
                 leaf = short(*sizes, **typed)
                 leaf._rg = 1
                 return leaf

@@ -27,12 +27,13 @@ from nbgrad.ops.reduce.reduction import SUM, asked_dtype, in_runs
 from nbgrad.ops.reduce.walk import walk
 from nbgrad.ops.views.copy import clone, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.parts import by_parts
 from nbgrad.ops.views.slices import narrow
 from nbgrad.tape.modes import state
 
 
 def _lanes(d: _dtype) -> str:
-    return "f8" if d.is_floating_point else "i8"
+    return "c16" if d.is_complex else "f8" if d.is_floating_point else "i8"
 
 
 def _work(sp: Spec, items: int) -> int:
@@ -40,7 +41,9 @@ def _work(sp: Spec, items: int) -> int:
 
 
 def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
-    d = sp.dtype if sp.dtype.is_floating_point else dtypes.int64
+    if sp.dtype.is_complex and kind == "cumsum":
+        return by_parts(lambda parts: _scan(kind, parts, dim, reverse), sp)
+    d = sp.dtype if sp.dtype.inexact else dtypes.int64
     out = spec(d, tuple(sp.shape), None, sp.device)
     if sp.ndim and sp.strides[dim] == out.strides[dim] == 1 and sp.dtype in _ALONG.get(kind, ()):
         return _scan_along(kind, sp, out, dim, reverse)
@@ -60,8 +63,8 @@ def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
 
 # Products of a few float64 by themselves leave their range where those with what came before them do not.
 _ALONG = {
-    "cumsum": {d for d in dtypes.all_dtypes if not d.narrow},
-    "cumprod": {d for d in dtypes.all_dtypes if not d.narrow and d is not dtypes.float64},
+    "cumsum": {d for d in dtypes.all_dtypes if not (d.narrow or d.is_complex)},
+    "cumprod": {d for d in dtypes.all_dtypes if not (d.narrow or d.is_complex or d is dtypes.float64)},
 }
 _RUN = 1 << 14  # elements that a thread takes of one long line
 
@@ -118,7 +121,7 @@ _FOUND = "expected scalar_type {want} but found {got}"
 def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tensor | None, **more: Any) -> Any:
     d = asked_dtype(input, dtype, out)
     at = _dim(name, dim, input.ndim)
-    if out is None and input._spec.dtype is d and (d.is_floating_point or d is dtypes.int64):
+    if out is None and input._spec.dtype is d and (d.inexact or d is dtypes.int64):
         return call_of(op, input, dim=at, **more)
     if d is dtypes.bool_ and input.ndim and input.numel():
         if out is not None:

@@ -10,7 +10,12 @@ from nbgrad.expr import prims as p
 
 def _comparison(name: str) -> Any:
     """An op whose result is a bool. Where it takes the place of floats, its gradients are zeros; logic there is no step of a graph."""
-    return stanza(promote="compare", node=f"{name}Backward1", number_node=f"{name}Backward0")
+    return stanza(
+        promote="compare",
+        node=f"{name}Backward1",
+        number_node=f"{name}Backward0",
+        kernel=refuse(f"{name.lower()}_cpu", complexes=name not in ("Eq", "Ne")),
+    )
 
 
 alike = stanza(

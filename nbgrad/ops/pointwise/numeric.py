@@ -112,16 +112,6 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
 # ---------------------------------------------------------------- signs
 
 
-@stanza(exact=SAME, shared=False)
-def sgn(input):
-    """The sign of each element, as `sign` gives it: the two differ for complex numbers only, which there are none of here.
-
-    >>> torch.sgn(torch.tensor([-3.0, 0.0, 0.5]))
-    tensor([-1.,  0.,  1.])
-    """
-    return p.sign(input)
-
-
 _ONLY_BOOL = "{name} does not support non-boolean outputs."
 
 
@@ -177,16 +167,6 @@ def isneginf(input):
     tensor([False,  True, False])
     """
     return p.logical_and(p.isinf(input), p.lt(input, 0))
-
-
-@stanza(promote="compare", inplace=False)
-def isreal(input):
-    """Whether each element has no imaginary part: True for all, as there are no complex numbers here.
-
-    >>> torch.isreal(torch.tensor([1.0, float("nan")]))
-    tensor([True, True])
-    """
-    return p.logical_or(p.isnan(input), p.eq(input, input))
 
 
 @stanza(
@@ -578,7 +558,7 @@ __all__ = [
         "gcd",
         "heaviside",
     ),
-    *("isneginf", "isposinf", "isreal", "lcm", "ldexp", "ldexp_", "nan_to_num", "nan_to_num_", "nextafter"),
-    *("positive", "round", "round_", "sgn", "signbit", "trunc"),
+    *("isneginf", "isposinf", "lcm", "ldexp", "ldexp_", "nan_to_num", "nan_to_num_", "nextafter"),
+    *("positive", "round", "round_", "signbit", "trunc"),
     *(f"{_name}_" for _name in _IN_PLACE),
 ]

@@ -19,6 +19,7 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.views.parts import by_parts
 from nbgrad.tape.modes import state
 
 _x, _r, _n = var("x"), var("r"), var("n")
@@ -66,7 +67,15 @@ def reduction(
     length: int = 0,
 ) -> Run:
     """What reduces tensors of a Spec over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype. Of rows
-    that lie in one run (and of columns), `length` is that of all of them, where the last one is shorter."""
+    that lie in one run (and of columns), `length` is that of all of them, where the last one is shorter. Sums of complex numbers are those
+    of their parts."""
+    if sp.dtype.is_complex:
+        if kind not in (SUM, MEAN):
+            raise NotImplementedError(f"\"{kind.name}_cpu\" not implemented for '{sp.dtype.scalar_name}'")
+        parts = out_dtype.to_real()
+        return by_parts(
+            lambda real: reduction(kind, real, dims, keepdim, parts, accumulate, *numbers, length=length), sp
+        )
     shape = layout.reduced_shape(tuple(sp.shape), dims, keepdim)
     out = spec(out_dtype, shape, None, sp.device)
     kept = [(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d not in dims]
@@ -242,7 +251,7 @@ def _in_two_steps(
 
 def _lanes(d: _dtype) -> str:
     """Sums and products of floats are taken in float64, of integers in int64."""
-    return "f8" if d.is_floating_point else "i8"
+    return "f8" if d.inexact else "i8"
 
 
 def _dims(dim: Any, ndim: int) -> Ints:
@@ -257,7 +266,7 @@ _MATCH = "Expected the dtype for input and out to match, but got {want} for inpu
 
 def total_dtype(d: _dtype) -> _dtype:
     """In what a sum or a product of a dtype is taken, when nothing else is asked for."""
-    return d if d.is_floating_point else dtypes.int64
+    return d if d.inexact else dtypes.int64
 
 
 def asked_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
@@ -265,7 +274,7 @@ def asked_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
     if dtype is None:
         return total_dtype(input._spec.dtype) if out is None else out._spec.dtype
     d = dtypes.to_dtype(dtype)
-    if not d.is_floating_point and input.requires_grad and state.grad:
+    if not d.inexact and input.requires_grad and state.grad:
         raise RuntimeError(f"Autograd not support dtype: {d.scalar_name}")
     return d
 

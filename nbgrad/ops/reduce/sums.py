@@ -12,7 +12,7 @@ from typing import Any
 
 from nbgrad.core.arguments import unset
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import check_out, into
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
@@ -134,7 +134,7 @@ hooks.sum_to = sum_to
 
 def _no_int_mean(d: _dtype, asked: Any) -> _dtype:
     got = d if asked is None else dtypes.to_dtype(asked)
-    if not (got.is_floating_point or got.is_complex):
+    if not got.inexact:
         if asked is not None:
             raise RuntimeError(
                 "mean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
@@ -202,7 +202,7 @@ def mean(
     d = _no_int_mean(own, dtype)
     if out is not None:
         # PyTorch takes the sum in the dtype of `out`, and then divides by a number.
-        d = out.dtype if out.dtype.is_floating_point else dtypes.get_default_dtype()
+        d = out.dtype if out.dtype.inexact else dtypes.get_default_dtype()
         check_out("mean", out, d, (input,))
         return into("mean", out, mean(to_dtype(input, d), dim, keepdim), (input,))
     if d is not own:
@@ -250,8 +250,27 @@ def _others(x: Tensor, dim: int) -> Tensor:
     return cat(parts, dim)
 
 
+def _complex_prod(input: Spec, dims: Ints, keepdim: bool) -> Run:
+    """Each half of the factors by the other, until one is left."""
+
+    def run(t: Tensor) -> Tensor:
+        x = wrap(t._buf, input)
+        for d in dims:
+            if not tuple.__getitem__(x.shape, d):
+                x = hooks.ones_like(x.sum(d, True))
+            while (n := tuple.__getitem__(x.shape, d)) > 1:
+                made = e.mul(x.narrow(d, 0, n // 2), x.narrow(d, n // 2, n // 2))
+                x = cat([made, x.narrow(d, n - 1, 1)], d) if n % 2 else made
+        x = x.clone() if x._buf is t._buf else x
+        return x if keepdim else reshape(x, layout.reduced_shape(tuple(input.shape), dims, False))
+
+    return run
+
+
 def _prod_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
     d = input.dtype
+    if d.is_complex:
+        return _complex_prod(input, dims, keepdim)
     return reduction(PROD, input, dims, keepdim, total_dtype(d), _lanes(d))
 
 

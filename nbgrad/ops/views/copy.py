@@ -105,8 +105,9 @@ def fill_memory(t: Tensor, value: Any) -> None:
 def filling(sp: Spec) -> Fill:
     """What writes a number to memory laid out so, between which floats one is taken as it is, and what is made of any other."""
     d = sp.dtype
-    real = d.kind[0] == "f"
-    k = Kernel.of("fill", (_X,), ("x",), (), (float if real else int,), (sp,), d.kind)
+    real = d.is_floating_point
+    number = complex if d.is_complex else float if real else int
+    k = Kernel.of("fill", (_X,), ("x",), (), (number,), (sp,), d.kind)
     low, high = dtypes.limits(d) if real else (1.0, 0.0)
     fitting = dtypes.fitting
     if sp.numel == 1 and d.narrow:  # PyTorch converts it without a look: what is too large becomes inf

@@ -162,7 +162,7 @@ def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
 # ---------------------------------------------------------------- the short way
 
 _FEW = 8  # tensors that one kernel joins
-_SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
+_SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8", 16: "c16"}
 _SHORT = """
 def make(find, learn, slow):
     def short(tensors=unset, dim=unset, *rest, **more):

@@ -1,0 +1,438 @@
+"""Complex numbers as pairs of real ones: what a kernel computes of an expression whose variables are complex.
+
+Promises the kernels that `pairs` gives two real expressions for one of complex variables, so that emission, vectorising texts and every
+device know nothing of complex numbers; and the derivatives (`diff.py`) what the primitives that are not holomorphic pass on. The rest
+of them pass on the conjugate of their partial, which makes of a gradient, as in PyTorch, dL/d(real part) + i dL/d(imaginary part).
+
+What is real for sure, as an absolute value, has None for an imaginary part. A primitive that stands nowhere here has no complex form:
+its op is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from . import prims as p
+from .node import PRIMS, Const, Expr, Var, as_expr, const, postorder, var
+from .special import hypot
+
+Pair = tuple[Any, Any]  # of expressions; an imaginary part that is None is zero
+
+_RULES: dict[str, Callable[..., Pair]] = {}
+
+
+class NoComplexForm(Exception):
+    """A primitive of which there is no complex form."""
+
+
+def pairs(roots: Sequence[Expr], complex_vars: Collection[str]) -> list[Pair]:
+    """The real and the imaginary part of each root, of the variables `<name>.re` and `<name>.im` in the place of those that are complex.
+
+    >>> from nbgrad.expr import var
+    >>> pairs([var("z") * var("x")], {"z"})
+    [(sub(mul(z.re, x), mul(z.im, 0.0)), add(mul(z.re, 0.0), mul(z.im, x)))]
+    """
+    done: dict[Expr, Pair] = {}
+    for node in postorder(roots):
+        if node.prim is not None:
+            args = [done[a] for a in node.args]
+            name, real = node.prim.name, all([im is None for _, im in args])
+            rule = _RULES.get(name)
+            if rule is not None and (name in _OF_PARTS or not real):
+                done[node] = rule(*args) if node.attr is None else rule(*args, node.attr)
+            elif real:
+                done[node] = node.prim.build([re for re, _ in args], node.attr), None
+            else:
+                raise NoComplexForm(name)
+        elif isinstance(node, Var) and node.attr in complex_vars:
+            done[node] = var(f"{node.attr}.re"), var(f"{node.attr}.im")
+        else:  # a number among complex ones is one of them: the sign of a zero tells
+            done[node] = node, None if node.is_bool else const(0.0)
+    return [done[root] for root in roots]
+
+
+def truth(pair: Pair) -> Expr:
+    """Whether a number is not zero."""
+    re, im = pair
+    if re.is_bool:
+        return as_expr(re)
+    there = p.ne(re, 0)
+    return as_expr(there if im is None else p.logical_or(there, p.ne(im, 0)))
+
+
+def conjugate(e: Expr, but: str = "") -> Expr:
+    """The conjugate of an expression, as one of the conjugates of its variables; the variable `but` stays as it is."""
+    done: dict[Expr, Expr] = {}
+    for node in postorder([e]):
+        if isinstance(node, Const) or node.is_bool or (node.prim and node.prim.name in REAL_VALUED):
+            done[node] = node
+        elif node.prim is None:
+            done[node] = node if node.attr == but else p.conj(node)
+        elif node.prim is p.join:
+            re, im = node.args
+            done[node] = p.join(re, -im)
+        elif node.prim is p.conj:
+            done[node] = node.args[0]
+        else:
+            done[node] = node.prim.build([done[a] for a in node.args], node.attr)
+    return done[e]
+
+
+REAL_VALUED = {"abs", "real", "imag", "arg"}
+BESIDE = {"conj", "sgn", "join", *REAL_VALUED}  # what is not holomorphic
+
+
+def holomorphic(e: Expr) -> bool:
+    """Whether every primitive in it is, `sign` standing for what has another meaning here."""
+    return not any(n.prim is not None and n.prim.name in {"sign", *BESIDE} for n in postorder([e]))
+
+
+def cotangents(node: Expr, g: Expr) -> list[Expr]:
+    """What a primitive that is not holomorphic passes on to each argument of the gradient `g` that it got."""
+    (name, z), real = (node.prim.name, node.args[0]), p.real(g)  # type: ignore[union-attr]
+    if name == "conj":
+        return [p.conj(g)]
+    if name == "real":
+        return [real]
+    if name == "imag":
+        return [p.join(0.0, real)]
+    if name == "join":
+        return [real, p.imag(g)]
+    if name == "abs":
+        return [real * p.sgn(z)]
+    if name == "arg":  # of z / |z|^2, turned by a quarter
+        size = p.abs(z)
+        turned = p.join(-p.imag(z), p.real(z)) / (size * size)
+        return [p.where(p.eq(z, 0), 0.0, real * turned)]
+    size, s = p.abs(z), p.sgn(z)  # of sgn: what is across the radius, over its length
+    along = p.real(p.conj(s) * g)
+    return [p.where(p.eq(z, 0), 0.0, (g - along * s) / size)]
+
+
+def tangents(node: Expr, moved: dict[int, Expr]) -> Expr:
+    """The tangent of such a primitive, of those of its arguments."""
+    name, z = node.prim.name, node.args[0]  # type: ignore[union-attr]
+    if name == "join":
+        return as_expr(p.join(moved.get(0, const(0.0)), moved.get(1, const(0.0))))
+    t = moved[0]
+    if name in ("conj", "real", "imag"):
+        return as_expr(PRIMS[name](t))
+    if name == "abs":
+        return as_expr(p.real(p.conj(p.sgn(z)) * t))
+    if name == "arg":
+        return as_expr(p.imag(t / z))
+    return cotangents(node, t)[0]  # across the radius both ways
+
+
+# ---------------------------------------------------------------- one stanza each, easy ones first
+
+
+def _pair(rule: Callable[..., Pair]) -> Callable[..., Pair]:
+    _RULES[rule.__name__.strip("_")] = rule
+    return rule
+
+
+def _im(z: Pair) -> Any:
+    return const(0.0) if z[1] is None else z[1]
+
+
+@_pair
+def _add(z: Pair, w: Pair) -> Pair:
+    return z[0] + w[0], w[1] if z[1] is None else z[1] if w[1] is None else z[1] + w[1]
+
+
+@_pair
+def _sub(z: Pair, w: Pair) -> Pair:
+    return z[0] - w[0], z[1] if w[1] is None else -w[1] if z[1] is None else z[1] - w[1]
+
+
+@_pair
+def _neg(z: Pair) -> Pair:
+    return -z[0], -z[1]
+
+
+@_pair
+def _mul(z: Pair, w: Pair) -> Pair:
+    (a, b), (c, d) = z, w
+    if b is None or d is None:
+        return a * c, (a * d if b is None else b * c) if b is not d else None
+    return a * c - b * d, a * d + b * c
+
+
+@_pair
+def _mad(z: Pair, w: Pair, v: Pair) -> Pair:
+    return _add(_mul(z, w), v)
+
+
+@_pair
+def _div(z: Pair, w: Pair) -> Pair:
+    """Scaled by the larger part of the divisor, which then cannot overflow."""
+    (a, b), (c, d) = z, w
+    if d is None:
+        return a / c, b / c
+    scale = p.maximum(p.abs(c), p.abs(d))
+    scale = p.where(p.logical_or(p.eq(scale, 0), p.isinf(scale)), 1.0, scale)
+    c, d = c / scale, d / scale
+    size = (c * c + d * d) * scale
+    b = _im(z)
+    return (a * c + b * d) / size, (b * c - a * d) / size
+
+
+@_pair
+def _reciprocal(z: Pair) -> Pair:
+    return _div((const(1.0), None), z)
+
+
+@_pair
+def _ipow(z: Pair, n: int) -> Pair:
+    result: Pair = (const(1.0), None)
+    base, left = z, abs(n)
+    while left:
+        if left & 1:
+            result = _mul(result, base)
+        left >>= 1
+        if left:
+            base = _mul(base, base)
+    return _reciprocal(result) if n < 0 else result
+
+
+@_pair
+def _conj(z: Pair) -> Pair:
+    return z[0], None if z[1] is None else -z[1]
+
+
+@_pair
+def _real(z: Pair) -> Pair:
+    return z[0], None
+
+
+@_pair
+def _imag(z: Pair) -> Pair:
+    return _im(z), None
+
+
+@_pair
+def _join(re: Pair, im: Pair) -> Pair:
+    return re[0], im[0]
+
+
+@_pair
+def _abs(z: Pair) -> Pair:
+    return hypot(z[0], z[1]), None
+
+
+@_pair
+def _arg(z: Pair) -> Pair:
+    return p.atan2(z[1], z[0]), None
+
+
+@_pair
+def _sgn(z: Pair) -> Pair:
+    size = hypot(z[0], z[1])
+    over = p.where(p.eq(size, 0), 1.0, size)
+    return z[0] / over, z[1] / over
+
+
+_OF_PARTS = {"real", "imag", "join", "conj"}  # which real numbers take as well
+
+
+@_pair
+def _where(c: Pair, z: Pair, w: Pair) -> Pair:
+    choose = truth(c)
+    im = None if z[1] is None and w[1] is None else p.where(choose, _im(z), _im(w))
+    return p.where(choose, z[0], w[0]), im
+
+
+@_pair
+def _eq(z: Pair, w: Pair) -> Pair:
+    return p.logical_and(p.eq(z[0], w[0]), p.eq(_im(z), _im(w))), None
+
+
+@_pair
+def _ne(z: Pair, w: Pair) -> Pair:
+    return p.logical_or(p.ne(z[0], w[0]), p.ne(_im(z), _im(w))), None
+
+
+@_pair
+def _ge(z: Pair, w: Pair) -> Pair:
+    """As rules ask: of what has no imaginary part."""
+    real = p.logical_and(p.eq(_im(z), 0), p.eq(_im(w), 0))
+    return p.logical_and(real, p.ge(z[0], w[0])), None
+
+
+def _of_truths(name: str) -> None:
+    def rule(*args: Pair) -> Pair:
+        return PRIMS[name](*[truth(z) for z in args]), None
+
+    _RULES[name] = rule
+
+
+for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+    _of_truths(_name)
+
+
+@_pair
+def _isnan(z: Pair) -> Pair:
+    return p.logical_or(p.isnan(z[0]), p.isnan(z[1])), None
+
+
+@_pair
+def _isinf(z: Pair) -> Pair:
+    return p.logical_or(p.isinf(z[0]), p.isinf(z[1])), None
+
+
+@_pair
+def _isfinite(z: Pair) -> Pair:
+    return p.logical_and(p.isfinite(z[0]), p.isfinite(z[1])), None
+
+
+@_pair
+def _sqrt(z: Pair) -> Pair:
+    """No difference of what is nearly equal: of the two roots of (|z| + a) / 2 and (|z| - a) / 2 one is found by the other."""
+    a, b = z
+    t = p.sqrt((p.abs(a) + hypot(a, b)) * 0.5)
+    half = p.where(p.eq(t, 0), 0.0, b / (t * 2.0))
+    right = p.ge(a, 0)
+    return p.where(right, t, p.abs(half)), p.where(right, p.where(p.eq(t, 0), b, half), p.copysign(t, b))
+
+
+@_pair
+def _rsqrt(z: Pair) -> Pair:
+    return _reciprocal(_sqrt(z))
+
+
+@_pair
+def _exp(z: Pair) -> Pair:
+    a, b = z
+    e = p.exp(a)
+    return e * p.cos(b), p.where(p.eq(b, 0), b, e * p.sin(b))
+
+
+@_pair
+def _exp2(z: Pair) -> Pair:
+    return _exp(_mul(z, (const(p.LN2), None)))
+
+
+@_pair
+def _expm1(z: Pair) -> Pair:
+    a, b = z
+    half = p.sin(b * 0.5)
+    return p.expm1(a) * p.cos(b) - half * half * 2.0, p.exp(a) * p.sin(b)
+
+
+@_pair
+def _log(z: Pair) -> Pair:
+    return p.log(hypot(z[0], z[1])), p.atan2(z[1], z[0])
+
+
+@_pair
+def _log2(z: Pair) -> Pair:
+    return _div(_log(z), (const(p.LN2), None))
+
+
+@_pair
+def _log10(z: Pair) -> Pair:
+    return _div(_log(z), (const(p.LN10), None))
+
+
+@_pair
+def _log1p(z: Pair) -> Pair:
+    a, b = z
+    near = p.lt(hypot(a, b), 0.5)
+    far, close = p.log(hypot(a + 1.0, b)), p.log1p(p.where(near, (a + 2.0) * a + b * b, 0.0)) * 0.5
+    return p.where(near, close, far), p.atan2(b, a + 1.0)
+
+
+@_pair
+def _pow(z: Pair, w: Pair) -> Pair:
+    """e to the power of w log(z), but for the powers of 0."""
+    re, im = _exp(_mul(w, _log((z[0], _im(z)))))
+    nothing, none = p.logical_not(truth(z)), p.logical_not(truth(w))
+    return p.where(nothing, p.where(none, 1.0, 0.0), re), p.where(nothing, 0.0, im)
+
+
+@_pair
+def _sigmoid(z: Pair) -> Pair:
+    return _reciprocal(_add((const(1.0), None), _exp(_neg(z))))
+
+
+@_pair
+def _sin(z: Pair) -> Pair:
+    a, b = z
+    return p.sin(a) * p.cosh(b), p.cos(a) * p.sinh(b)
+
+
+@_pair
+def _cos(z: Pair) -> Pair:
+    a, b = z
+    return p.cos(a) * p.cosh(b), -(p.sin(a) * p.sinh(b))
+
+
+@_pair
+def _sinh(z: Pair) -> Pair:
+    a, b = z
+    return p.sinh(a) * p.cos(b), p.cosh(a) * p.sin(b)
+
+
+@_pair
+def _cosh(z: Pair) -> Pair:
+    a, b = z
+    return p.cosh(a) * p.cos(b), p.sinh(a) * p.sin(b)
+
+
+@_pair
+def _tanh(z: Pair) -> Pair:
+    """sinh(2a) and sin(2b) over cosh(2a) + cos(2b), which far out is 1 and what is left of the other."""
+    a, b = z
+    far = p.gt(p.abs(a), 15.0)
+    x = p.where(far, 0.0, a)
+    t, s = p.tan(b), p.sinh(x)
+    beta = t * t + 1.0
+    size = beta * s * s + 1.0
+    left = p.exp(p.abs(a) * -2.0) * p.sin(b) * p.cos(b) * 4.0
+    re = p.where(far, p.copysign(1.0, a), beta * p.cosh(x) * s / size)
+    return re, p.where(far, left, t / size)
+
+
+def _turned(rule: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
+    """f(iz) / i, as circular functions are of hyperbolic ones."""
+
+    def turn(z: Pair) -> Pair:
+        re, im = rule((-z[1], z[0]))
+        return im, -re
+
+    return turn
+
+
+def _below_and_above(z: Pair) -> tuple[Pair, Pair]:
+    """The roots of 1 - z and 1 + z, of which Kahan makes the inverse functions on the right side of each cut."""
+    return _sqrt((1.0 - z[0], -z[1])), _sqrt((z[0] + 1.0, z[1]))
+
+
+@_pair
+def _asin(z: Pair) -> Pair:
+    (a, b), (c, d) = _below_and_above(z)
+    return p.atan2(z[0], a * c - b * d), p.asinh(a * d - b * c)
+
+
+@_pair
+def _acos(z: Pair) -> Pair:
+    (a, b), (c, d) = _below_and_above(z)
+    return p.atan2(a, c) * 2.0, p.asinh(c * b - d * a)
+
+
+@_pair
+def _acosh(z: Pair) -> Pair:
+    (a, b), (c, d) = _sqrt((z[0] - 1.0, z[1])), _sqrt((z[0] + 1.0, z[1]))
+    return p.asinh(a * c + b * d), p.atan2(b, c) * 2.0
+
+
+@_pair
+def _atanh(z: Pair) -> Pair:
+    a, b = z
+    below = (1.0 - a) * (1.0 - a) + b * b
+    return p.log1p(a * 4.0 / below) * 0.25, p.atan2(b * 2.0, (1.0 - a) * (a + 1.0) - b * b) * 0.5
+
+
+_RULES |= {"tan": _turned(_tanh), "asinh": _turned(_asin), "atan": _turned(_atanh)}
