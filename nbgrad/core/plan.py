@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core.op import ElementwiseOp
+from nbgrad.core.refusals import check_complex, refuse_complex
 from nbgrad.core.tensor import Tensor
 from nbgrad.expr.node import Expr, is_bool
 from nbgrad.expr.parts import NoComplexForm
@@ -161,8 +162,7 @@ class Kernel:
                 title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
             )
         except NoComplexForm:
-            words = dtypes.of_code(kind).scalar_name
-            raise NotImplementedError(f"\"{title}_cpu\" not implemented for '{words}'") from None
+            refuse_complex(title, dtypes.of_code(kind).scalar_name)
         steps_text = "".join(v.step for v in given).replace("=", "o")
         name, serves = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}", outs[0].backend
         made = serves.kernel(name, source, signature, unrolled=False)
@@ -323,6 +323,8 @@ def make_plan(
     """`out` is where the result goes, if that is settled (in place). What is refused, is refused in PyTorch's order."""
     specs = [o for o in operands if isinstance(o, Spec)]
     compute, result = dtypes_of(op, operands)
+    if compute.is_complex:
+        check_complex(op.name if out is None else f"{op.name}_", compute.scalar_name)
     shape = layout.broadcast_shapes(*(s.shape for s in specs))
     inplace = out is not None
     if out is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nbgrad.tape.node import Node
 
@@ -85,3 +85,44 @@ def written_as(node: Node) -> str:
     got from it, as long as that is there."""
     seen = node.through_view
     return title(node if seen is None else seen() or node)
+
+
+def _alike(words: str, names: str) -> dict[str, str]:
+    return {name: words.format(name) for name in names.split()}
+
+
+# What PyTorch says of elementwise ops that take no complex numbers, by the op's name; of others, that their kernel is not implemented.
+_NOT_COMPLEX: dict[type[Exception], dict[str, str]] = {
+    NotImplementedError: {
+        **_alike("{} is not supported for complex inputs", "floor ceil trunc"),
+        **_alike("clamp is not supported for complex types", "clamp clamp_min clamp_max relu"),
+        **_alike("{} is not implemented for complex tensors.", "signbit"),
+        "sign": "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
+    },
+    RuntimeError: {
+        **_alike("{} not implemented for complex tensors.", "maximum minimum fmax fmin"),
+        **_alike("{} does not support complex inputs.", "isneginf isposinf"),
+        **_alike("{} is not supported for complex tensors.", "deg2rad rad2deg"),
+        "heaviside": "heaviside is not yet implemented for complex tensors.",
+        "abs_": "In-place abs is not supported for complex tensors.",
+    },
+}
+_KERNELS = {
+    **_alike("{}_vml_cpu", "erf erfc erfinv i0 lgamma round"),
+    **{"gelu": "GeluKernelImpl", "celu": "elu_cpu", "digamma": "digamma", "logsigmoid": "log_sigmoid_cpu"},
+}
+_COMPUTED = {"logit"}  # which a complex kernel could compute, and PyTorch does not
+
+
+def check_complex(name: str, scalar_name: str) -> None:
+    """Refuse an op, by its name, that has no complex form in PyTorch."""
+    for error, words in _NOT_COMPLEX.items():
+        if name in words:
+            raise error(words[name])
+    if name in _COMPUTED:
+        refuse_complex(name, scalar_name)
+
+
+def refuse_complex(name: str, scalar_name: str) -> NoReturn:
+    kernel = _KERNELS.get(name, f"{name}_cpu")
+    raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name}'")

@@ -156,7 +156,8 @@ def _short_way(
         elif numbers[k]:
             keys.append(f"k{k}")
             values.append(v)
-            lines += [f"k{k} = type({v})", f"if k{k} is int and not low <= {v} <= high:", [f"k{k} = None"]]
+            big = f"k{k} is int and not low <= {v} <= high"
+            lines += [f"k{k} = type({v})", f"if k{k} is complex or ({big}):", [f"k{k} = None"]]
         else:
             keys.append(f"k{k}")
             values.append(f"b{k}")
@@ -166,6 +167,8 @@ def _short_way(
                 [f"b{k} = {v}"],
                 f"elif k{k} is int:",
                 [f"b{k} = {v}", f"if not low <= {v} <= high:", [f"k{k} = None"]],
+                f"elif k{k} is complex:",
+                [f"b{k} = {v}"],
                 "else:",
                 [f"k{k}, b{k} = {v}._spec, {v}._buf", *[f"asked += {4**k} * {v}._rg"] * differentiable],
             ]
@@ -480,7 +483,9 @@ def usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
         return False
     for p in op.fits:
         a = args[op.params.index(p)]
-        if not isinstance(a, Tensor) and not plan.low <= a <= plan.high and a not in plan.beyond:
+        if not isinstance(a, Tensor) and (
+            type(a) is complex or (not plan.low <= a <= plan.high and a not in plan.beyond)
+        ):
             return False
     if recorded:
         return _recorded_write(op, plan, t, args)

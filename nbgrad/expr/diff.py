@@ -103,7 +103,7 @@ def tangent(
             terms = [
                 _times(found[a], p, node)
                 for i, a in enumerate(node.args)
-                if a in found and (p := _partial(node, i, node)) is not None
+                if a in found and (p := _partial(node, i, node, conjugated)) is not None
             ]
             if terms:
                 found[node] = _sum(terms)
@@ -113,9 +113,11 @@ def tangent(
 # --- one primitive ------------------------------------------------------------------------------------------
 
 
-def _partial(node: Expr, i: int, y: Expr) -> Expr | None:
+def _partial(node: Expr, i: int, y: Expr, conjugated: bool = False) -> Expr | None:
     """The derivative of a primitive in its i-th argument, None where that is zero."""
     assert node.prim is not None
+    if conjugated and node.prim.name in parts.PARTIALS:
+        return parts.PARTIALS[node.prim.name](*node.args)
     if i >= len(node.prim.partials) or node.prim.partials[i] is None:
         return None
     static = () if node.attr is None else (node.attr,)
@@ -267,7 +269,7 @@ def _reverse(body: Expr, wrt: set[str], g: Expr, out: Expr, conjugated: bool = F
             elif node.prim is PRIMS["where"]:
                 if i > 0:
                     accumulate(arg, branches.enter(branch, node.args[0], i == 1), value)
-            elif (p := _partial(node, i, out if node is body and single else node)) is not None:
+            elif (p := _partial(node, i, out if node is body and single else node, conjugated)) is not None:
                 accumulate(arg, branch, _times(value, parts.conjugate(p) if conjugated else p, node))
     return found
 

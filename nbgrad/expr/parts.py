@@ -10,6 +10,7 @@ its op is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -79,13 +80,21 @@ def conjugate(e: Expr, but: str = "") -> Expr:
     return done[e]
 
 
+def _acosh_slope(z: Expr) -> Expr:
+    return as_expr(p.rsqrt(z + 1.0) * p.rsqrt(z - 1.0))
+
+
+# Partials that are other roots than those of real numbers on half of the plane.
+PARTIALS: dict[str, Callable[..., Expr]] = {"acosh": _acosh_slope}
+
 REAL_VALUED = {"abs", "real", "imag", "arg"}
 BESIDE = {"conj", "sgn", "join", *REAL_VALUED}  # what is not holomorphic
 
 
 def holomorphic(e: Expr) -> bool:
-    """Whether every primitive in it is, `sign` standing for what has another meaning here."""
-    return not any(n.prim is not None and n.prim.name in {"sign", *BESIDE} for n in postorder([e]))
+    """Whether every primitive in it is, and has the partials of real numbers, `sign` standing for what has another meaning here."""
+    others = {"sign", *BESIDE, *PARTIALS}
+    return not any(n.prim is not None and n.prim.name in others for n in postorder([e]))
 
 
 def cotangents(node: Expr, g: Expr) -> list[Expr]:
@@ -171,12 +180,13 @@ def _div(z: Pair, w: Pair) -> Pair:
     (a, b), (c, d) = z, w
     if d is None:
         return a / c, b / c
-    scale = p.maximum(p.abs(c), p.abs(d))
-    scale = p.where(p.logical_or(p.eq(scale, 0), p.isinf(scale)), 1.0, scale)
-    c, d = c / scale, d / scale
-    size = (c * c + d * d) * scale
-    b = _im(z)
-    return (a * c + b * d) / size, (b * c - a * d) / size
+    b, largest = _im(z), p.maximum(p.abs(c), p.abs(d))
+    scale = p.where(p.logical_or(p.eq(largest, 0), p.isinf(largest)), 1.0, largest)
+    x, y = c / scale, d / scale
+    size = (x * x + y * y) * scale
+    re, im = (a * x + b * y) / size, (b * x - a * y) / size
+    nothing = p.eq(largest, 0)
+    return p.where(nothing, a / p.abs(c), re), p.where(nothing, b / p.abs(d), im)
 
 
 @_pair
@@ -255,6 +265,14 @@ def _ne(z: Pair, w: Pair) -> Pair:
 
 
 @_pair
+def _lt(z: Pair, w: Pair) -> Pair:
+    """Of an absolute value and a constant."""
+    if z[1] is not None or not (w[1] is None or isinstance(w[0], Const)):
+        raise NoComplexForm("lt")
+    return p.lt(z[0], w[0]), None
+
+
+@_pair
 def _ge(z: Pair, w: Pair) -> Pair:
     """As rules ask: of what has no imaginary part."""
     real = p.logical_and(p.eq(_im(z), 0), p.eq(_im(w), 0))
@@ -304,9 +322,12 @@ def _rsqrt(z: Pair) -> Pair:
 
 @_pair
 def _exp(z: Pair) -> Pair:
+    """As C's: nothing turns what is 0, and what turns an infinity is not known."""
     a, b = z
-    e = p.exp(a)
-    return e * p.cos(b), p.where(p.eq(b, 0), b, e * p.sin(b))
+    e, lost = p.exp(a), p.logical_not(p.isfinite(b))
+    b = p.where(p.logical_and(lost, p.eq(a, -math.inf)), -0.0, b)
+    re = p.where(p.logical_and(lost, p.eq(a, math.inf)), math.inf, e * p.cos(b))
+    return re, p.where(p.eq(b, 0), b, e * p.sin(b))
 
 
 @_pair
@@ -346,10 +367,15 @@ def _log1p(z: Pair) -> Pair:
 
 @_pair
 def _pow(z: Pair, w: Pair) -> Pair:
-    """e to the power of w log(z), but for the powers of 0."""
-    re, im = _exp(_mul(w, _log((z[0], _im(z)))))
-    nothing, none = p.logical_not(truth(z)), p.logical_not(truth(w))
-    return p.where(nothing, p.where(none, 1.0, 0.0), re), p.where(nothing, 0.0, im)
+    return _exp(_mul(w, _log((z[0], _im(z)))))
+
+
+@_pair
+def _logaddexp(z: Pair, w: Pair) -> Pair:
+    more = p.ge(z[0], w[0])
+    high = p.where(more, z[0], w[0]), p.where(more, _im(z), _im(w))
+    low = p.where(more, w[0], z[0]), p.where(more, _im(w), _im(z))
+    return _add(high, _log1p(_exp(_sub(low, high))))
 
 
 @_pair

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from nbgrad.core.op import ElementwiseOp
-from nbgrad.core.plan import number_type
+from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
@@ -18,6 +18,7 @@ from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
 from nbgrad.ops.pointwise.comparisons import bitwise_or
+from nbgrad.ops.views.copy import to_dtype
 
 # ---------------------------------------------------------------- arithmetic
 
@@ -314,6 +315,21 @@ def _pow_zero(input):
     return choose(p.eq(input, input), 1.0, 1.0)
 
 
+@stanza(name="pow_one", node="PowBackward0", method=False, shared=False)
+def _pow_one(input):
+    return input
+
+
+@stanza(name="pow_minus_one", node="PowBackward0", method=False, shared=False)
+def _pow_minus_one(input):
+    return p.reciprocal(input)
+
+
+@stanza(name="pow_minus_two", node="PowBackward0", method=False, shared=False)
+def _pow_minus_two(input):
+    return p.reciprocal(input * input)
+
+
 @stanza(
     name="pow_tensor",
     node="PowBackward1",
@@ -337,6 +353,10 @@ def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
         return _pow_tensor.op, (input, exponent)
     if kind is bool and input.dtype is dtypes.bool_:  # True ** True, and all to the power False
         return bitwise_or.op, (input, not exponent)
+    if kind is complex or input.dtype.is_complex:
+        x = to_dtype(input, common_dtype([input._spec, kind]))
+        special = _COMPLEX_POWERS.get(exponent)
+        return (_pow_number.op, (x, exponent)) if special is None else (special.op, (x,))
     if not input.dtype.is_floating_point and kind is not float:
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -353,6 +373,7 @@ def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
 _FLOAT_MAX = dtypes.finfo(dtypes.float32).max  # beyond it float32's pow takes an exponent for infinite
 _ROOTS: dict[Any, Any] = {0.5: _pow_half, -0.5: _pow_minus_half}
 _FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: _square, 3: _cube, **_ROOTS}
+_COMPLEX_POWERS: dict[Any, Any] = {**_FLOAT_POWERS, 1: _pow_one, -1: _pow_minus_one, -2: _pow_minus_two}
 
 
 @method

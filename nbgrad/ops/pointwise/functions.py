@@ -544,7 +544,9 @@ def log_ndtr(input):
 
 
 def _double(value: Any) -> Any:
-    return to_dtype(value, dtypes.float64) if isinstance(value, Tensor) else float(value)
+    if isinstance(value, Tensor):
+        return to_dtype(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)
+    return value if isinstance(value, complex) else float(value)
 
 
 @method

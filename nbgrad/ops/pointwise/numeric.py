@@ -15,6 +15,7 @@ from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
 from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.parts import view_as_complex, view_as_real
 
 # ---------------------------------------------------------------- rounding
 
@@ -214,6 +215,9 @@ def nan_to_num(
     >>> torch.nan_to_num(torch.tensor([1.0, float("nan"), float("inf")]), posinf=9.0)
     tensor([1., 0., 9.])
     """
+    if input._spec.dtype.is_complex and out is None:
+        made: Tensor = view_as_complex(nan_to_num(view_as_real(input), nan, posinf, neginf))
+        return made
     zero, largest, least = _numbers(input, nan, posinf, neginf)
     return _nan_to_num(input, zero, largest, least, out=out)
 
@@ -466,7 +470,7 @@ def _addcmul(input, tensor1, tensor2, value):
 
 
 def _no_integers(compute: Any, operands: Any) -> None:
-    if not any([o.dtype.is_floating_point for o in operands[1:]]):
+    if not any([o.dtype.inexact for o in operands[1:]]):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
             "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
@@ -495,9 +499,7 @@ def _addcdiv(input, tensor1, tensor2, value):
 
 def _value(operands: tuple[Any, ...], value: Any) -> Any:
     """A factor as the kernel takes it: of integers, without its fraction."""
-    if type(value) is int or any(
-        [isinstance(t, Tensor) and t._spec.dtype.is_floating_point for t in operands]
-    ):
+    if type(value) is int or any([isinstance(t, Tensor) and t._spec.dtype.inexact for t in operands]):
         return value
     return int(value)
 

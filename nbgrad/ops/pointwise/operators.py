@@ -83,7 +83,9 @@ def _alpha(input: Any, other: Any, alpha: Any) -> None:
     ):
         return
     kinds = [x.dtype if isinstance(x, Tensor) else dtypes.number_dtype(x) for x in (input, other)]
-    if isinstance(alpha, float) and not any(k.is_floating_point for k in kinds):
+    if isinstance(alpha, complex) and not any(k.is_complex for k in kinds):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if isinstance(alpha, float) and not any(k.inexact for k in kinds):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if isinstance(alpha, bool) and not all(k is dtypes.bool_ for k in kinds):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -353,7 +355,7 @@ def _pos(self: Tensor) -> Tensor:
 
 
 def _invert(self: Tensor) -> Tensor:
-    if self.dtype.is_floating_point:
+    if self.dtype.inexact:
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return bitwise_not(self)
 
