@@ -931,14 +931,14 @@ def _read_anew(t: Tensor, base: Tensor) -> Node:
 
 
 def between(t: Tensor, base: Tensor) -> int:
-    """How many elements of their memory lie before the first of `t` and not before the first of its base."""
+    """How many elements of their memory, as `t` counts them, lie before the first of `t` and not before the first of its base."""
     sp, shown = t._spec, base._spec
     if t._storage is base._storage and sp.itemsize == shown.itemsize:
         if t._buf is base._buf:
             return 0
         address = sp.backend.address
         return (address(t._buf) - address(base._buf)) // sp.itemsize
-    return t.storage_offset() - base.storage_offset()
+    return t.storage_offset() - base.storage_offset() * shown.itemsize // sp.itemsize
 
 
 _AsStrided = node_type("AsStridedBackward0")
@@ -974,6 +974,7 @@ class Hooks:
     moved: Callable[[Tensor, Any, device], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
     conj: Callable[[Tensor], Tensor]
+    look: Callable[[Tensor, Spec, int], Tensor]
     scalar: Callable[..., Tensor]
     tensor: Callable[..., Tensor]
     elementwise_function: Callable[..., Callable[..., Tensor]]

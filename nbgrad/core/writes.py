@@ -131,7 +131,7 @@ class CopySlices:
         dense = self.base.dense()
         if self.base is not dense and self.base.strides != dense.strides:
             total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
-        part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
+        part = hooks.look(total, self.at, self.offset)
         asked = needed
         if needed is not None:  # of what wrote, the first edge is the view's history; here it is the base's
             asked = {target for target in node.next[1:] if target in needed}
@@ -152,7 +152,7 @@ class CopySlices:
 
     def _plain(self, inner: Node, total: Tensor) -> tuple[Any, ...]:
         """The usual way, where gradient and base lie alike."""
-        start = self.offset * self.base.itemsize
+        start = self.offset * self.at.itemsize
         part = wrap(self.at.backend.view(total._buf, start) if start else total._buf, self.at)
         first, *others = inner.rule.apply(inner, hooks.clone(part), None, False)
         hooks.copy_memory(part, hooks.zeros(self.at.dense()) if first is None else first)

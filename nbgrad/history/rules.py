@@ -520,11 +520,9 @@ OWN = {
 }  # what rules read here, and PyTorch's nodes do not know by any name
 
 
-def _complex(g: Any) -> bool:
-    """Whether a gradient, or one of several, is complex."""
-    if type(g) is list:
-        return any([x is not None and x._spec.dtype.is_complex for x in g])
-    return bool(g._spec.dtype.is_complex)
+def _complex(g: list[Any]) -> bool:
+    """Whether one of the gradients is complex."""
+    return any([x is not None and x._spec.dtype.is_complex for x in g])
 
 
 class OpRule:
@@ -610,7 +608,7 @@ class OpRule:
                 if wanted and target not in needed:
                     mask = _needed(mask, node, needed)
                     break
-        if self.conjugated and _complex(g):
+        if self.conjugated and (_complex(g) if type(g) is list else g._spec.dtype.is_complex):
             turned = [x if x is None else hooks.conj(x) for x in g] if type(g) is list else hooks.conj(g)
             made = self.registered(node, turned, mask) if graph else self.raw(turned, node, mask, False)
             return tuple([x if x is None else hooks.conj(x) for x in made])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.prepared import Run, call_of, viewed
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.views.views import view
+from nbgrad.ops.views.views import embed, view
 
 
 def _twice(strides: Ints) -> Ints:
@@ -86,6 +86,36 @@ def view_as_complex(input: Tensor) -> Any:
     if input.storage_offset() % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return call_of(_as_complex, input)
+
+
+# ---------------------------------------------------------------- views of a base of the other kind that are written to
+
+
+def _part(total: Tensor, at: Spec, offset: int) -> Tensor:
+    """What a view that reads `at` from an offset on shows of the memory of `total`."""
+    if total.dtype.is_complex is at.dtype.is_complex:
+        return hooks.as_strided(total, at.shape, at.strides, offset)
+    if total.dtype.is_complex:
+        return hooks.as_strided(view_as_real(total), at.shape, at.strides, offset)
+    parts, _ = real_spec(at.plain)
+    shown: Tensor = view_as_complex(hooks.as_strided(total, parts.shape, parts.strides, 2 * offset))
+    return shown
+
+
+def _embed(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
+    """Its gradient among zeros."""
+    if base.dtype.is_complex is at.dtype.is_complex:
+        return embed(g, base, at, offset)
+    if base.dtype.is_complex:
+        made: Tensor = view_as_complex(embed(g, real_spec(base.plain)[0], at, offset).contiguous())
+        return made
+    return embed(view_as_real(g), base, real_spec(at.plain)[0], 2 * offset)
+
+
+hooks.look, hooks.embed = _part, _embed
+
+
+# ---------------------------------------------------------------- parts by name
 
 
 def real(input: Tensor) -> Tensor:
