@@ -417,10 +417,12 @@ def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
             "given numpy array has byte order different from the native byte order. "
             "Conversion between byte orders is currently not supported."
         )
-    names = [
-        x.name
-        for x in sorted(_FROM_NUMPY.values(), key=lambda x: (-x.category, x.is_signed is False, -x.itemsize))
-    ]
+    order = (FLOAT, COMPLEX, INT, BOOL)
+    listed = sorted(
+        _FROM_NUMPY.values(),
+        key=lambda x: (order.index(x.category), not x.is_signed, x.itemsize if x.is_complex else -x.itemsize),
+    )
+    names = [x.name for x in listed]
     supported = ", ".join(names[:-1]) + f", and {names[-1]}"
     raise TypeError(
         f"can't convert np.ndarray of type numpy.{d.type.__name__}. "

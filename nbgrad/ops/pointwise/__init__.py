@@ -34,3 +34,5 @@ from nbgrad.ops.pointwise.operators import add as add
 from nbgrad.ops.pointwise.operators import div as div
 from nbgrad.ops.pointwise.operators import floor_divide as floor_divide
 from nbgrad.ops.pointwise.operators import sub as sub
+from nbgrad.ops.pointwise.parts import complex as complex
+from nbgrad.ops.pointwise.parts import conj as conj
