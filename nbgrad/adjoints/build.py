@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -78,6 +78,12 @@ class Object:
 
     value: Any
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Object) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
 
 Value: TypeAlias = Expr | View | Elementwise | Items | Object
 Index: TypeAlias = list[Expr]
@@ -91,8 +97,18 @@ def is_array(x: Any) -> bool:
     return isinstance(x, View | Elementwise)
 
 
+def leaves(x: Value) -> list[Any]:
+    """What stands in a tuple and in those inside of it; of what is none, itself."""
+    return [leaf for i in x.items for leaf in leaves(i)] if isinstance(x, Items) else [x]
+
+
+def with_leaves(x: Value, new: Iterator[Any]) -> Any:
+    """The same of other leaves."""
+    return x.each(lambda i: with_leaves(i, new)) if isinstance(x, Items) else next(new)
+
+
 def holds_array(x: Any) -> bool:
-    return any(map(holds_array, x.items)) if isinstance(x, Items) else is_array(x)
+    return any(map(is_array, leaves(x)))
 
 
 class Builder:
@@ -106,8 +122,11 @@ class Builder:
         self.lists: set[str] = set()  # arrays that are lists to who wrote the program
 
     def refuse(self, why: str, instead: str = "", node: ast.AST | None = None) -> NoReturn:
+        raise Refused(self.refusal(why, instead, node))
+
+    def refusal(self, why: str, instead: str = "", node: ast.AST | None = None) -> str:
         line = getattr(node or self.node, "lineno", "?")
-        raise Refused(f"{os.path.basename(self.file)}:{line}: {why}{f' ({instead})' if instead else ''}")
+        return f"{os.path.basename(self.file)}:{line}: {why}{f' ({instead})' if instead else ''}"
 
     # ------------------------------------------------ scalars
 

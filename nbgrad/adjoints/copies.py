@@ -6,9 +6,10 @@ Promises that nobody sees the difference: while two may be one array, neither is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nbgrad.adjoints import exits
-from nbgrad.adjoints.build import Elementwise
+from nbgrad.adjoints.build import Elementwise, Value, holds_array, leaves, with_leaves
 from nbgrad.adjoints.ir import Expr, Load, View
 from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Room, Turn
 
@@ -93,19 +94,40 @@ class Copies(Room):
     def live(self, name: str) -> bool:
         return exits.is_own(name) or name.startswith(SEQUENCE) or self.read_later(name)
 
-    def own_array(self, name: str, env: Env) -> View | None:
-        """The array that what is bound to the name is written to, where no other name shows it."""
-        old = env.get(name)
-        mine = isinstance(old, View) and old.base in self.owned and old.whole() and name in env.get(OUTER, ())
-        if not mine or not isinstance(old, View):
+    def own(self, names: Sequence[str], env: Env) -> None:
+        """Arrays whose names are bound to others of their kind, alone or in tuples: each gets one that no other name knows, to be
+        written to."""
+        for name in names:
+            if holds_array(env.get(name)):
+                others = {b for n, x in env.items() if n not in (name, OUTER) for b in self.all_bases(x)}
+                mine: list[Any] = []
+                for k, x in enumerate(of := leaves(env[name])):
+                    beside = others.union(*map(self.all_bases, (*mine, *of[k + 1 :])))
+                    mine.append(self.owned_by(name, x, beside) if isinstance(x, View) else x)
+                env[name] = with_leaves(env[name], iter(mine))
+
+    def owned_by(self, name: str, v: View, others: set[str]) -> View:
+        owner = self.frame, name
+        if not v.whole() or self.owned.get(v.base) != owner:
+            if not v.whole() or v.base in others | self.foreign or self.array(v.base).extents is None:
+                v = self.copy_of(v, name)
+            self.owned[v.base] = owner
+        return v
+
+    def own_array(self, name: str, old: Value | None, env: Env) -> View | None:
+        """The array that what is bound to the name, or to its part of a tuple, is written to, where no other name shows it."""
+        if not isinstance(old, View) or not old.whole() or name not in env.get(OUTER, ()):
             return None
-        for n, x in list(env.items()):
-            if n in (name, OUTER) or old.base not in self.all_bases(x) or not self.live(n):
-                continue
-            if n in env[OUTER] or not isinstance(x, View):
-                return None
+        if self.owned.get(old.base) != (self.frame, name):
+            return None
+        shown = [n for n, x in env.items() if n not in (name, OUTER) and old.base in self.all_bases(x)]
+        shown = [n for n in shown if self.live(n)]
+        if any(n in env[OUTER] for n in shown):
+            return None
+        for n in shown:
             kept = self.copy_of(old, n)  # as it was, for who still reads it
-            env[n] = View(kept.base, x.axes, x.order)
+            now = [View(kept.base, x.axes, x.order) if x.base == old.base else x for x in leaves(env[n])]
+            env[n] = with_leaves(env[n], iter(now))
         return old
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from nbgrad.adjoints import calls, ops
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value
+from nbgrad.adjoints.firsts import Unset
 from nbgrad.adjoints.indices import Indices
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
@@ -138,7 +139,7 @@ class Expressions(Indices):
             return Object(_OF_LISTS[e.id])
         if e.id in self.scope:
             return self.known(self.as_first(self.scope.get(SEEN_FROM), e.id, self.scope[e.id]), e)
-        self.refuse(f"{e.id} may be unset here", "set it before", e)
+        self.no_value(e)
 
     of_Reading = of_Name
 
@@ -296,12 +297,10 @@ class Expressions(Indices):
                     return found
                 found = self.scalar(node, env)
                 continue
-            around, self.block = self.block, []
-            right = self.scalar(node, env)
-            numbers = self.kind(found) != "bool" or self.kind(right) != "bool"
-            if (self.block or numbers) and not is_leaf(right):
-                right = self.let("c", right)
-            made, self.block = self.block, around
+            reached = self.left_out(self.reached, node, env, self.kind(found) != "bool")
+            if isinstance(reached, Unset):
+                return self.any_test()
+            right, made, numbers = reached
             if not made and not numbers:
                 found = _both(op, found, right)
                 continue
@@ -324,13 +323,26 @@ class Expressions(Indices):
             found = Name(name)
         return found
 
+    def reached(self, e: ast.expr, env: Env, numbers: bool) -> tuple[Expr, Block, bool]:
+        """The right side of `and` or `or`, what it takes, and is the result a number?"""
+        around, self.block = self.block, []
+        right = self.scalar(e, env)
+        numbers = numbers or self.kind(right) != "bool"
+        if (self.block or numbers) and not is_leaf(right):
+            right = self.let("c", right)
+        made, self.block = self.block, around
+        return right, made, numbers
+
     def of_IfExp(self, e: ast.IfExp, env: Env, hint: str | None) -> Value:
         test = self.truth(self.scalar(e.test, env))
         if isinstance(test, Const):
             return self.value(e.body if test.value else e.orelse, env, hint)
         if not isinstance(test, Name):
             test = self.let("c", test)
-        (a, first), (b, second) = self.side(e.body, env), self.side(e.orelse, env)
+        sides = [self.left_out(self.side, side, env) for side in (e.body, e.orelse)]
+        if any(isinstance(side, Unset) for side in sides):
+            return self.value(e.orelse if isinstance(sides[0], Unset) else e.body, env, hint)
+        (a, first), (b, second) = sides
         if isinstance(a, Expr) and isinstance(b, Expr):
             return self.decided(test, (a, first), (b, second), hint)
         branch = Branch(test, first, second, [])

@@ -10,7 +10,7 @@ from typing import Any
 from nbgrad.adjoints import calls
 from nbgrad.adjoints.arrangements import on_nonzero
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
-from nbgrad.adjoints.copies import Copies
+from nbgrad.adjoints.firsts import Firsts
 from nbgrad.adjoints.ir import (
     ONE,
     ZERO,
@@ -27,7 +27,7 @@ from nbgrad.adjoints.ir import (
 from nbgrad.adjoints.room import Env
 
 
-class Indices(Copies):
+class Indices(Firsts):
     def indexed(self, v: Value, e: ast.Subscript, env: Env) -> Load | View | Elementwise:
         """v[...]: an element, a view, or, of arrays of indices and with new axes, what stands at their places."""
         if not isinstance(v, View):

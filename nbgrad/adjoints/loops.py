@@ -14,6 +14,7 @@ from nbgrad.adjoints import arrangements, calls, exits, ops
 from nbgrad.adjoints.arrangements import turns
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
 from nbgrad.adjoints.expressions import Expressions
+from nbgrad.adjoints.firsts import Hope, zero
 from nbgrad.adjoints.ir import (
     ONE,
     ZERO,
@@ -25,6 +26,7 @@ from nbgrad.adjoints.ir import (
     Load,
     Loop,
     Name,
+    Refused,
     Span,
     View,
     const,
@@ -33,7 +35,7 @@ from nbgrad.adjoints.ir import (
 from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Turn
 from nbgrad.kernels import functions
 
-_RISES = 8  # how often a loop is lowered again: each time a carried name has become more
+_RISES = 12  # how often a loop is lowered again: each time a carried name has become more
 
 
 class Loops(Expressions):
@@ -75,7 +77,7 @@ class Loops(Expressions):
         if of in (zip, enumerate) and isinstance(s.iter, ast.Call):
             if any(self.goes_over(a, env) in (zip, enumerate, range, reversed) for a in s.iter.args):
                 count, at = self.rows(s.iter, s, env)
-                self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind(s.target, at(i), e)))
+                self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind_anew(s.target, at(i), e)))
                 return
             sequences = [self.value(a, env) for a in s.iter.args]
             first: Expr = ZERO
@@ -102,7 +104,7 @@ class Loops(Expressions):
                 at = [self.item(q, i, True) for q in stored]
                 return Items([self.whole("add", first, i), at[0]] if of is enumerate else at)
 
-            self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind(s.target, row(i), e)))
+            self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind_anew(s.target, row(i), e)))
             return
         x = self.value(s.iter, env)
         if exits.flag_of(s):
@@ -112,7 +114,9 @@ class Loops(Expressions):
             return
         v = self.sequence(x, s, env)
         self.loop(
-            s, env, (ZERO, 1, self.shape(v)[0], lambda i, e: self.bind(s.target, self.item(v, i, True), e))
+            s,
+            env,
+            (ZERO, 1, self.shape(v)[0], lambda i, e: self.bind_anew(s.target, self.item(v, i, True), e)),
         )
 
     def over_places(self, s: ast.For, given: Sequence[Value], env: Env) -> None:
@@ -126,7 +130,9 @@ class Loops(Expressions):
         def bind(i: Expr, e: Env) -> None:
             at = arrangements.taken_apart(self, i, shape)
             place = Items(at)
-            self.bind(s.target, place if x is None else Items([place, self.let("x", self.element(x, at))]), e)
+            self.bind_anew(
+                s.target, place if x is None else Items([place, self.let("x", self.element(x, at))]), e
+            )
 
         self.loop(s, env, (ZERO, 1, self.counted(arrangements.product_of(self, shape)), bind))
 
@@ -165,12 +171,12 @@ class Loops(Expressions):
 
     def counted_loop(self, s: ast.For, env: Env, start: Expr, step: Expr, count: Expr) -> None:
         if isinstance(step, Const):
-            self.loop(s, env, (start, step.value, count, lambda i, e: self.bind(s.target, i, e)))
+            self.loop(s, env, (start, step.value, count, lambda i, e: self.bind_anew(s.target, i, e)))
             return
         start, by = self.read_once(start), self.read_once(step)
 
         def bind(i: Expr, e: Env) -> None:
-            self.bind(s.target, self.whole("add", start, self.whole("mul", i, by)), e)
+            self.bind_anew(s.target, self.whole("add", start, self.whole("mul", i, by)), e)
 
         self.loop(s, env, (ZERO, 1, count, bind))
 
@@ -202,7 +208,7 @@ class Loops(Expressions):
         if exits.flag_of(s):
             self.refuse("break or return in a loop over a tuple", "index an array")
         for x in items:
-            self.bind(s.target, x, env)
+            self.bind_anew(s.target, x, env)
             self.statements(s.body, env)
 
     def range_of(self, args: Sequence[ast.expr], env: Env) -> tuple[Expr, Expr, Expr]:
@@ -240,30 +246,33 @@ class Loops(Expressions):
             turn = Turn(s.body)
         else:
             turn = Turn([ast.Expr(s.test), *s.body])
-        self.own(s.body, env)
         flag = exits.flag_of(s)
-        own = {*targets, flag}
         later = set().union(*(exits.read_first(rest)[0] for rest in self.following))
-        at_head = exits.read_first(turn)[0] - set(targets)
-        needed = later | at_head
-        set_inside = [n for n in exits.assigned(s.body) if n not in own]
-        carried = [n for n in set_inside if isinstance(env.get(n), Expr | Items)]
-        carried += [n for n in set_inside if n not in env and (n in needed or exits.is_own(n))]
-        carried += [n for n in targets if n in later]
-        kinds: dict[str, Any] = {n: self.kinds_of(env[n]) if n in env else None for n in carried}
+        needed = later | (exits.read_first(turn)[0] - set(targets))
+        set_inside = [n for n in dict.fromkeys([*exits.assigned(s.body), *targets]) if n != flag]
+        # What is set before it is read, and not read when the loop is over, is each turn's own.
+        kept = [n for n in set_inside if n in needed or exits.is_own(n)]
+        self.own([n for n in [*exits.bound(s.body), *targets] if n in kept], env)
+        outer = {n: x for n, x in env.items() if n in kept or n not in set_inside}
+        carried = [n for n in kept if isinstance(env.get(n), Expr | Items)]
+        carried += [n for n in kept if n not in env]
+        kinds: dict[str, Any] = {n: self.kinds_of(env.get(n)) for n in carried}
         hopeful = True  # that carried integers that are not negative stay so
-        program = self.program
-        state, owned, made = program.state(), set(self.owned), len(self.first)
-        twins = self.twins
+        program, before, hoped = self.program, self.twins, self.hoped
+        state, room = program.state(), self.room()
+        twins = before
         for _ in range(_RISES):
             self.twins = twins
             around, self.block = self.block, []
-            inner: Env = {**env, OUTER: set(env)}
+            inner: Env = {**outer, OUTER: set(outer)}
             heads: dict[str, Any] = {}
             for n in carried:
                 if kinds[n] is not None:
                     heads[n] = self.head(n, kinds[n], env.get(n), hopeful)
                     inner[n] = heads[n]
+            keys = [(self.frame, n) for n in carried if kinds[n] is None]
+            mine = {k: Hope(k, len(self.following) + 2) for k in keys}
+            self.hoped = hoped | mine
             if flag:
                 inner[flag] = const(False)
             self.following.append(turn)
@@ -284,46 +293,46 @@ class Loops(Expressions):
             loop.body, self.block = self.block, around
             again = not self.twins <= twins
             twins = twins | self.twins
-            for n in list(carried):
+            firsts: dict[str, Value] = {}
+            for n in carried:
                 x = inner.get(n)
-                now = self.kinds_of(x) if isinstance(x, Expr | Items) else None
-                if now is None and x is not None:
-                    carried.remove(n)
-                    again = again or kinds[n] is not None
-                    if n in needed and n not in env:
-                        self.refuse(
-                            f"the array {n} is bound first in a loop and read when its turn is over",
-                            "bind it before the loop as well",
-                        )
-                    if n in needed:
-                        self.refuse(f"{n} is a number before or an array in the loop", "use two names")
-                elif now is None:
-                    carried.remove(n)
-                elif kinds[n] is None:
-                    kinds[n], again = now, True
-                else:
-                    rise = self.risen(n, kinds[n], now)
-                    again, kinds[n] = again or rise != kinds[n], rise
-            if not again and hopeful and not self.still_natural(carried, heads, inner):
+                if x is None:
+                    continue
+                if n not in env and not isinstance(x, Expr):
+                    firsts[n] = self.blank(n, x, {*state[1], *state[2]})
+                    continue
+                now = self.kinds_of(x)
+                if now is None:
+                    self.refuse(f"{n} is a number before or an array in the loop", "use two names")
+                rise = now if kinds[n] is None else self.risen(n, kinds[n], now)
+                again, kinds[n] = again or rise != kinds[n], rise
+            unset = [self.unset.pop(k) for k in keys if k in self.unset]
+            again = again or bool(firsts)
+            if unset and not again and not self.unset:
+                raise Refused(str(unset[0]))
+            if not again and hopeful and not self.still_natural(heads, inner):
                 hopeful, again = False, True
             if not again:
                 break
             program.restore(state)
-            self.owned = set(owned)
-            del self.first[made:]
+            self.back_to(room)
+            if firsts or unset:
+                twins = self.twins = before
+            for n, first in firsts.items():
+                env[n] = outer[n] = self.bound(n, first, env)
+                kinds[n] = self.kinds_of(env[n])
+            if firsts:
+                self.own([*firsts], env)
+                carried = [n for n in carried if n not in env or isinstance(env[n], Expr | Items)]
+                state, room = program.state(), self.room()
         else:
             self.refuse("the kinds of this loop's names do not settle")
-        self.twins = twins
-        self.check_views(env, inner, set_inside, needed)
+        self.twins, self.hoped = twins, hoped
+        self.check_views(env, inner, kept)
         for n in carried:
-            first = env.get(n)
-            if first is None:
-                first = self.zero_like(inner[n])
-            self.carry(loop, heads[n], first, inner[n], kinds[n])
-            env[n] = heads[n]
-        for n in set_inside:
-            if n not in env and is_array(inner.get(n)) and n in later:
-                env[n] = inner[n]
+            if kinds[n] is not None:
+                self.carry(loop, n, heads[n], env[n] if n in env else zero(kinds[n]), inner[n], kinds[n])
+                env[n] = heads[n]
         if flag and inner[flag] != const(False):
             loop.stopped = inner[flag]
         if counted is None or loop.stopped is not None:
@@ -332,19 +341,14 @@ class Loops(Expressions):
             program.natural.add(loop.trips)
         self.block.append(loop)
 
-    def own(self, body: Sequence[ast.stmt], env: Env) -> None:
-        """Arrays whose names the body binds to others of their kind: each gets one that no other name knows, to be written to."""
-        for name in exits.bound(body):
-            v = env.get(name)
-            if not isinstance(v, View) or (v.base in self.owned and v.whole()):
-                continue
-            others = {b for n, x in env.items() if n not in (name, OUTER) for b in self.all_bases(x)}
-            known = v.base in others or v.base in self.foreign or self.array(v.base).extents is None
-            if not known and v.whole():
-                self.owned.add(v.base)
-                continue
-            env[name] = made = self.copy_of(v, name)
-            self.owned.add(made.base)
+    def room(self) -> tuple[Any, ...]:
+        """What is known here beside the program, as a loop that is lowered again begins from."""
+        return {**self.owned}, {**self.where_set}, len(self.first)
+
+    def back_to(self, room: tuple[Any, ...]) -> None:
+        owned, where_set, made = room
+        self.owned, self.where_set = {**owned}, {**where_set}
+        del self.first[made:]
 
     def bounded(self, loop: Loop) -> None:
         """Keep what is known of the counter while the loop runs."""
@@ -368,7 +372,7 @@ class Loops(Expressions):
 
     def kinds_of(self, x: Any) -> Any:
         if isinstance(x, Items):
-            return tuple(self.kind(i) if isinstance(i, Expr) else None for i in x.items)
+            return tuple(map(self.kinds_of, x.items))
         return self.kind(x) if isinstance(x, Expr) else None
 
     def risen(self, name: str, old: Any, new: Any) -> Any:
@@ -377,8 +381,13 @@ class Loops(Expressions):
         ):
             self.refuse(f"{name} is of one kind before and of another in the loop", "use two names")
         if isinstance(old, tuple):
-            return tuple(None if a is None or b is None else ops.join(a, b) for a, b in zip(old, new))
-        return ops.join(old, new)
+            return tuple([self.risen(name, a, b) for a, b in zip(old, new)])
+        if (old is None) != (new is None):
+            self.refuse(
+                f"a part of {name} is a number before or in the loop, and none in or before it",
+                "use two names",
+            )
+        return None if old is None else ops.join(old, new)
 
     def head(self, name: str, kind: Any, first: Any, hopeful: bool) -> Any:
         """A carried name as a turn finds it."""
@@ -394,7 +403,7 @@ class Loops(Expressions):
             self.program.natural.add(own)
         return Name(own)
 
-    def still_natural(self, carried: Sequence[str], heads: Env, inner: Env) -> bool:
+    def still_natural(self, heads: Env, inner: Env) -> bool:
         def holds(head: Any, last: Any) -> bool:
             if isinstance(head, Items):
                 return all(holds(h, x) for h, x in zip(head.items, last.items))
@@ -402,15 +411,15 @@ class Loops(Expressions):
                 return True
             return self.natural(last)
 
-        return all(holds(heads[n], inner[n]) for n in carried)
+        return all(holds(head, inner[n]) for n, head in heads.items())
 
-    def carry(self, loop: Loop, head: Any, first: Any, last: Any, kind: Any) -> None:
+    def carry(self, loop: Loop, name: str, head: Any, first: Any, last: Any, kind: Any) -> None:
         if isinstance(head, Items):
             for h, f, x, k in zip(head.items, first.items, last.items, kind):
                 if k is not None:
-                    self.carry(loop, h, f, x, k)
+                    self.carry(loop, name, h, f, x, k)
                 elif f is not x and f != x:
-                    self.refuse("an array in a tuple is bound anew in a loop", "copy into it")
+                    self.refuse(f"an array in the tuple {name} is bound anew in a loop", "copy into it")
             return
         if kind == "float" and isinstance(first, Const):
             first = const(float(first.value))
@@ -420,25 +429,14 @@ class Loops(Expressions):
             self.block = around
         loop.carried.append((head.name, first, last))
 
-    def check_views(self, env: Env, inner: Env, set_inside: Sequence[str], needed: set[str]) -> None:
+    def check_views(self, env: Env, inner: Env, kept: Sequence[str]) -> None:
         """A name of an array that a turn leaves other than it found it would be another array in the next."""
-        for n in set_inside:
+        for n in kept:
             before, after = env.get(n), inner.get(n)
-            if n not in needed or before is None or isinstance(before, Expr | Items):
+            if before is None or isinstance(before, Expr | Items):
                 continue
             if not (before is after or (isinstance(before, View) and before == after)):
                 self.refuse(f"the array {n} is bound anew in a loop or branch", f"copy into it: {n}[:] = ...")
-
-    def zero_like(self, x: Value) -> Value | None:
-        if isinstance(x, Expr):
-            return _zero(self.kind(x))
-        if isinstance(x, Items) and all(isinstance(i, Expr) for i in x.items):
-            return x.each(lambda i: _zero(self.kind(i)))
-        return None
-
-
-def _zero(kind: str) -> Const:
-    return const({"float": 0.0, "int": 0, "bool": False}[kind])
 
 
 __all__ = ["Loops"]

@@ -35,7 +35,7 @@ class Room(Builder, ABC):
         self.here: Env = {}  # its names, where it calls
         self.frames: list[tuple[object, Env]] = []  # those around it
         self.foreign: set[str] = set()  # arrays that those around it know
-        self.owned: set[str] = set()  # arrays that one name has for itself
+        self.owned: dict[str, tuple[object, str]] = {}  # arrays that a name of a call has for itself
         self.either: list[
             tuple[View, View]
         ] = []  # arrays that are one or another, as a branch decides, and from where
@@ -61,6 +61,17 @@ class Room(Builder, ABC):
 
     @abstractmethod
     def bind(self, t: ast.expr, x: Value, env: Env) -> None: ...
+
+    @abstractmethod
+    def bind_anew(self, t: ast.expr, x: Value, env: Env) -> None:
+        """`bind`, where what is bound may have to be written to the array that the name has."""
+
+    @abstractmethod
+    def bound(self, name: str, x: Value, env: Env) -> Value:
+        """What a name stands for once it is bound to a value."""
+
+    @abstractmethod
+    def truth(self, e: Expr) -> Expr: ...
 
     @abstractmethod
     def shared(self, a: str, b: str) -> None:

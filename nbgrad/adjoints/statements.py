@@ -10,8 +10,18 @@ from typing import Any
 
 from nbgrad.adjoints import calls, exits, ops, sugar
 from nbgrad.adjoints.arrangements import flat_index, product_of
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, holds_array, is_array
+from nbgrad.adjoints.build import (
+    Elementwise,
+    Items,
+    Object,
+    Value,
+    holds_array,
+    is_array,
+    leaves,
+    with_leaves,
+)
 from nbgrad.adjoints.expressions import BINARY
+from nbgrad.adjoints.firsts import zero
 from nbgrad.adjoints.ir import (
     ZERO,
     Apply,
@@ -47,7 +57,7 @@ class Statements(Loops):
             if method is None:
                 self.refuse(*INSTEAD.get(type(s), (f"{type(s).__name__.lower()} is not taken", "")))
             self.following.append(body[k + 1 :])
-            method(s, env)
+            self.step(method, s, env)
             self.following.pop()
 
     def on_Pass(self, s: ast.Pass, env: Env) -> None:
@@ -99,7 +109,7 @@ class Statements(Loops):
 
     def on_AnnAssign(self, s: ast.AnnAssign, env: Env) -> None:
         if s.value is not None:
-            self.bind(s.target, self.value(s.value, env, getattr(s.target, "id", None)), env)
+            self.on_Assign(ast.copy_location(ast.Assign([s.target], s.value), s), env)
 
     def on_Assign(self, s: ast.Assign, env: Env) -> None:
         target = s.targets[0]
@@ -108,59 +118,76 @@ class Statements(Loops):
         x = self.value(s.value, env, target.id if isinstance(target, ast.Name) else None)
         if exits.in_loop(s) and holds_array(x):
             raise exits.Late
-        if len(s.targets) == 1 and self.replaced(target, x, env):
+        if len(s.targets) == 1:
+            self.bind_anew(target, x, env)
+        else:
+            x = self.now(x)
+            for t in s.targets:
+                self.bind(t, x, env)
+
+    def bind_anew(self, target: ast.expr, x: Value, env: Env) -> None:
+        if holds_array(x) and self.replaced(target, x, env):
             return
         if isinstance(x, Items) and isinstance(target, ast.Tuple | ast.List):  # a, b = b, a: loads first
             if all(isinstance(t, ast.Name) for t in target.elts):
                 x = Items([self.let(None, i) if isinstance(i, Expr) and loads(i) else i for i in x.items])
             else:  # a[0], a[1] = ...: what is computed is so before the first is written; what is a view stays one
                 x = self.now(x)
-        elif len(s.targets) > 1:
-            x = self.now(x)
-        for t in s.targets:
-            self.bind(t, x, env)
+        self.bind(target, x, env)
 
     def replaced(self, target: ast.expr, x: Value, env: Env) -> bool:
-        """What is bound to the name of an array that no other name shows is written to it."""
-        if isinstance(target, ast.Name):
-            old = self.own_array(target.id, env) if is_array(x) and x != env.get(target.id) else None
-            if old is None:
-                return False
-            assert isinstance(x, View | Elementwise)
-            self.replace(target.id, old, x)
-            if isinstance(x, View):
-                self.shared(old.base, x.base)
-            return True
-        if not isinstance(target, ast.Tuple) or not isinstance(x, Items) or len(x.items) != len(target.elts):
-            return False
-        if any(isinstance(t, ast.Starred) for t in target.elts):
-            return False
-        names_of = [t.id if isinstance(t, ast.Name) else "" for t in target.elts]
-        anew = [n if is_array(i) and i != env.get(n) else "" for n, i in zip(names_of, x.items)]
-        olds = [self.own_array(n, env) if n else None for n in anew]
-        if not any(olds):
-            return False
-        bases = {old.base for old in olds if old is not None}
-        held = [
-            self.stored(i) if is_array(i) and (old is not None or self.all_bases(i) & bases) else self.now(i)
-            for i, old in zip(x.items, olds)
+        """What is bound to arrays that no other name shows, of names and in tuples of theirs, is written to them."""
+        places = self.places(target, x, env)
+        given, names = leaves(x), [name for name, _ in places]
+        olds = [
+            self.own_array(name, old, env) if is_array(i) and i != old else None
+            for i, (name, old) in zip(given, places)
         ]
-        for i, h in zip(x.items, held):
-            if isinstance(i, View) and isinstance(h, View) and h != i:
-                self.shared(h.base, i.base)
-        for t, name, old, h in zip(target.elts, names_of, olds, held):
-            if old is None:
-                self.bind(t, h, env)
-                continue
-            assert isinstance(h, View)
-            self.replace(name, old, h)
-            self.shared(old.base, h.base)
+        bases = {old.base for old in olds if old is not None}
+        if not bases:
+            return False
+        if len(given) > 1:  # what is read is so before the first is written
+            given = [self.apart(i, old, bases) for i, old in zip(given, olds)]
+        for name, old, i in zip(names, olds, given):
+            if old is not None:
+                self.replace(name, old, i)
+        self.bind(
+            target, with_leaves(x, iter([i if old is None else old for i, old in zip(given, olds)])), env
+        )
         return True
+
+    def places(self, target: ast.expr, x: Value, env: Env) -> list[tuple[str, Any]]:
+        """The name that each leaf of a value is bound to, and what stands there."""
+        parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+        starred = any(isinstance(t, ast.Starred) for t in parts)
+        if parts and isinstance(x, Items) and len(x.items) == len(parts) and not starred:
+            return [p for t, i in zip(parts, x.items) for p in self.places(t, i, env)]
+        name = target.id if isinstance(target, ast.Name) else ""
+
+        def inside(x: Any, old: Any) -> list[tuple[str, Any]]:
+            if not isinstance(x, Items):
+                return [(name, old)]
+            alike = isinstance(old, Items) and len(old.items) == len(x.items)
+            return [p for k, i in enumerate(x.items) for p in inside(i, old.items[k] if alike else None)]
+
+        return inside(x, env.get(name))
+
+    def apart(self, x: Value, old: View | None, written: set[str]) -> Value:
+        """A part of what is bound at once, read before others are written over."""
+        if is_array(x) and self.all_bases(x) & (written - {old.base} if old is not None else written):
+            assert isinstance(x, View | Elementwise)
+            made = self.stored(x)
+            if isinstance(x, View):
+                self.shared(made.base, x.base)
+            return made
+        return x if old is not None else self.now(x)
 
     def replace(self, name: str, old: View, x: View | Elementwise) -> None:
         a, b = self.shape(old), self.shape(x)
         of = self.dtype(old)
-        same = of in ("float64", "int64") or all(self.array(base).dtype == of for base in self.bases(x))
+        same = of in ("float64", "int64", "bool") or all(
+            self.array(base).dtype == of for base in self.bases(x)
+        )
         if len(a) != len(b) or kind_of(of) != kind_of(self.dtype(x)) or not same:
             self.refuse(
                 f"{name} is an array of one kind before and of another in a loop or branch", "use two names"
@@ -169,6 +196,9 @@ class Statements(Loops):
             self.same(n, m)
         self.parted(old.base)
         self.assign(old, x)
+        of = x.base if isinstance(x, View) else x.of
+        if of:
+            self.shared(old.base, of)
 
     def bind(self, t: ast.expr, x: Value, env: Env) -> None:
         if isinstance(t, ast.Name):
@@ -317,7 +347,7 @@ class Statements(Loops):
             return
         if not isinstance(test, Name):
             test = self.let("c", test)
-        self.own([*s.body, *s.orelse], env)
+        self.own(exits.bound([*s.body, *s.orelse]), env)
         around, twins = self.block, self.twins
         sides: list[tuple[Block, Env]] = []
         left_as: set[frozenset[str]] = set()
@@ -348,15 +378,16 @@ class Statements(Loops):
             env[name] = self.merged(name, a, b, branch)
         elif exits.is_own(name) or self.read_later(name):
             x = a if a is not None else b
-            zero = self.zero_like(x)
-            if isinstance(x, View) and self.turning and self.made_in(x.base, branch):
-                sides = (x, None) if b is None else (None, x)
-                env[name] = self.one_or_other(name, sides[0], sides[1], branch)
-            elif zero is None:  # an array: where it is not set, it is not read
-                env[name] = x
-            else:
-                first, second = (x, zero) if b is None else (zero, x)
-                env[name] = self.merged(name, first, second, branch)
+            env[name] = with_leaves(x, iter([self.one_sided(name, i, b is None, branch) for i in leaves(x)]))
+
+    def one_sided(self, name: str, x: Value, then: bool, branch: Branch) -> Value:
+        """What only one side sets: where it is not set, it is not read."""
+        if isinstance(x, Expr):
+            nothing = zero(self.kind(x))
+            return self.merged(name, x if then else nothing, nothing if then else x, branch)
+        if isinstance(x, View) and self.turning and self.made_in(x.base, branch):
+            return self.one_or_other(name, x if then else None, None if then else x, branch)
+        return x
 
     def merged(self, name: str, a: Any, b: Any, branch: Branch, names_it: bool = True) -> Value:
         if isinstance(a, Expr) and isinstance(b, Expr):
@@ -410,6 +441,8 @@ class Statements(Loops):
             if side is not None:
                 self.shared(base, side.base)
         made = whole(base, len(lengths))
+        if a is None or b is None:
+            self.where_set[base] = self.lengths_where_set(of)
         self.either.append((made, room))
         return made
 

@@ -104,18 +104,18 @@ def array_of_the_module_that_is_written(a):
     return few[0]
 
 
-def array_that_a_loop_binds_first(x, n):
-    for _ in range(n):
-        y = x * 2.0
+def array_as_long_as_a_turn_says(x, n):
+    for k in range(n):
+        y = x[:k] * 2.0
     return y[0]
 
 
-def array_of_a_turn_that_returns_it(x):
-    for v in x:
-        y = x * v
-        if v > 1.0:
-            return y
-    return x
+def read_before_any_turn_sets_it(x, n):
+    s = 0.0
+    for k in range(n):
+        s = s + before  # noqa: F821
+        before = s * x[k]  # noqa: F841
+    return s
 
 
 def inner_function_that_sets(a):

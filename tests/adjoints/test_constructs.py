@@ -11,11 +11,11 @@ from nbgrad import differentiable
 from nbgrad.adjoints import Refused
 from nbgrad.adjoints.analyse import POLICIES
 from nbgrad.adjoints.api import Made
-from tests.adjoints import arrangements, constructs
+from tests.adjoints import arrangements, constructs, turns
 
 PROGRAMS = {
     n: f
-    for module in (constructs, arrangements)
+    for module in (constructs, arrangements, turns)
     for n, f in vars(module).items()
     if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")
 }
@@ -160,7 +160,31 @@ def test_what_an_older_name_sees_is_not_changed() -> None:
             y = y * 2.0
         return s
 
+    def diagonal(m, n):
+        m = m.copy()
+        d = np.zeros(2)
+        s = 0.0
+        for _ in range(n):
+            d = np.diag(m)
+            m[0, 0] *= 1.3
+            s += d[0]
+        return s
+
+    def turn_before(x, n):
+        x = x.copy()
+        s = 0.0
+        for k in range(n):
+            if k > 0:
+                s += old[0]  # noqa: F821
+            old = x  # noqa: F841
+            x[0] = x[0] * 0.5
+        return s
+
     x = np.array([1.0, 2.0])
+    with pytest.raises(Refused, match=r"what is written here may be the array d as well \(make one"):
+        differentiable(diagonal)(np.eye(2), 2)
+    with pytest.raises(Refused, match=r"what is written here may be the array old as well \(make one"):
+        differentiable(turn_before)(x, 2)
     assert differentiable(aliased)(x, 2) == aliased(x, 2)
     assert differentiable(part)(x, 2) == part(x, 2)
     with pytest.raises(Refused, match=r"what is written here may be the array y as well \(make one"):

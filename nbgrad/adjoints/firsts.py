@@ -1,0 +1,125 @@
+"""Names that a turn of a loop sets first and a later turn reads, or what follows the loop: what they are before it.
+
+A loop is lowered until nothing new is learned of the names that its turns hand on. What reads one of which nothing is known yet is left
+out meanwhile, where it stands in a branch, as the first turn may not come there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from nbgrad.adjoints import exits
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value
+from nbgrad.adjoints.copies import Copies
+from nbgrad.adjoints.ir import Apply, Const, Expr, Extent, Name, Program, Refused, View, const
+from nbgrad.adjoints.room import Env
+
+Key = tuple[object, str]  # a call, and a name in it
+
+
+@dataclass(frozen=True)
+class Hope:
+    """A name that turns hand on, of which nothing is known yet, and how deep the statements of its loop stand."""
+
+    key: Key
+    depth: int
+
+
+class Unset(Refused):
+    def __init__(self, why: str, hope: Hope) -> None:
+        super().__init__(why)
+        self.hope = hope
+
+
+class Firsts(Copies):
+    def __init__(self, program: Program, called: Callable[[Any], Any]) -> None:
+        super().__init__(program, called)
+        self.hoped: dict[Key, Hope] = {}  # by names that have no value yet, as what sets them comes later
+        self.unset: dict[Key, Unset] = {}  # those that were read
+        self.where_set: dict[
+            str, list[Expr]
+        ] = {}  # of arrays that one side of a branch sets, the lengths there
+
+    def no_value(self, e: ast.Name) -> NoReturn:
+        why = self.refusal(f"{e.id} may be unset here", "set it before", e)
+        hope = self.hoped.get((self.frame, e.id))
+        raise Refused(why) if hope is None else Unset(why, hope)
+
+    def left_out(self, make: Callable[..., Any], *args: Any) -> Any:
+        """What `make` gives where the first turn may not come; an `Unset`, and nothing done, where it reads a name without a value."""
+        before = self.block, self.turning, self.twins, self.either, self.hoped
+        size, depth = len(self.block), len(self.following)
+        try:
+            return make(*args)
+        except Unset as unset:
+            self.block, self.turning, self.twins, self.either, self.hoped = before
+            if unset.hope not in self.hoped.values():
+                raise
+            self.unset[unset.hope.key] = unset
+            del self.block[size:], self.following[depth:]
+            return unset
+
+    def step(self, method: Callable[..., None], s: ast.stmt, env: Env) -> None:
+        """A statement; what it would have set waits as well where it is left out. The first turn comes to those of the loop itself."""
+        unset = self.left_out(method, s, env)
+        if isinstance(unset, Unset):
+            if len(self.following) <= unset.hope.depth:
+                raise Refused(str(unset))
+            waiting = {(self.frame, n): unset.hope for n in exits.assigned([s]) if n not in env}
+            self.hoped = self.hoped | waiting
+
+    def any_test(self) -> Name:
+        """A condition of which nothing is known yet."""
+        name = self.fresh("c")
+        self.program.kinds[name] = "bool"
+        return Name(name)
+
+    # ------------------------------------------------ before the loop
+
+    def blank(self, name: str, x: Value, known: Iterable[str]) -> Value:
+        """What stands for `x` before the loop that sets it first; `known` are the names and arrays that there are."""
+        if isinstance(x, Items):
+            return x.each(lambda i: self.blank(name, i, known))
+        if isinstance(x, Object):
+            return x
+        if isinstance(x, Expr):
+            return zero(self.kind(x))
+        shape = [self.outside(n, known) for n in self.lengths_where_set(x)]
+        if not all(isinstance(n, Expr) for n in shape):
+            self.refuse(
+                f"the array {name} is bound first in a loop, which says how long it is, and read when its turn is over",
+                "make it before the loop, as long as it gets",
+            )
+        nothing = zero({"f": "float", "b": "bool"}.get(self.dtype(x)[0], "int"))
+        return Elementwise([n for n in shape if n is not None], lambda i: nothing, set(), self.dtype(x))
+
+    def lengths_where_set(self, x: View | Elementwise) -> list[Expr]:
+        whole = isinstance(x, View) and x.whole() and x.base in self.where_set
+        return self.where_set[x.base] if isinstance(x, View) and whole else self.shape(x)
+
+    def outside(self, e: Expr, known: Iterable[str]) -> Expr | None:
+        """A length by what is there before the loop."""
+        if isinstance(e, Const) or (isinstance(e, Name) and e.name in known):
+            return e
+        if isinstance(e, Name):
+            value = self.program.defined.get(e.name)
+            return None if value is None else self.outside(value, known)
+        if isinstance(e, Extent):
+            if e.base in self.grown:
+                return None
+            extents = self.array(e.base).extents
+            return e if e.base in known else self.outside(extents[e.axis], known) if extents else None
+        if not isinstance(e, Apply):
+            return None
+        args = [self.outside(a, known) for a in e.args]
+        return None if None in args else Apply(e.op, tuple(a for a in args if a is not None))
+
+
+def zero(kind: str) -> Const:
+    return const({"float": 0.0, "int": 0, "bool": False}[kind])
+
+
+__all__ = ["Firsts", "Hope", "Unset", "zero"]
