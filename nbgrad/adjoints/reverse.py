@@ -170,7 +170,7 @@ class Adjoint(Sweep):
         if loop.trips:
             assert position is not None
             return f"u({position})"
-        return loop.counter if position is None else f"u({position} + {loop.counter})"
+        return self.w.place(Name(loop.counter)) if position is None else f"u({position} + {loop.counter})"
 
     def statement(self, s: object, out: Lines) -> None:
         if isinstance(s, Loop) and s is self.once:
@@ -241,7 +241,7 @@ class Adjoint(Sweep):
         body: Lines = []
         if s.test is None:
             head = counted(self.p, s, w, body)
-            w.rising.add(s.counter)
+            w.rises(s)
         else:
             self.recording, self.frame = False, None
             tests = self.forwards(s.head)
@@ -617,7 +617,7 @@ class Adjoint(Sweep):
             if s.counter != s.var:
                 body.append(f"{s.var} = {w.text(place_of(s, Name(s.counter)))}")
             if upwards:
-                w.rising.add(s.counter)
+                w.rises(s)
         elif not s.counter:
             s.counter = self.p.fresh("t")
         if at is not None and s.trips:

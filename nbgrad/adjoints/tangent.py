@@ -90,7 +90,7 @@ class Sweep:
         body: Lines = []
         if s.test is None:
             head = counted(self.p, s, w, body)
-            w.rising.add(s.counter)
+            w.rises(s)
         else:
             tests = self.forwards(s.head)
             head = f"while {w.text(s.test)}:"

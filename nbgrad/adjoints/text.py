@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nbgrad.adjoints.ir import Apply, At, Const, Expr, Extent, Load, Name, Program, Span, View, names
+from nbgrad.adjoints.ir import Apply, At, Const, Expr, Extent, Load, Loop, Name, Program, Span, View, names
 from nbgrad.adjoints.ops import ARITHMETIC, COMPARISONS, FUNCTIONS, LEVELS, is_natural
 
 
@@ -51,6 +51,11 @@ class Writer:
         self.program = program
         self.wraparound = wraparound
         self.rising: set[str] = set()  # counters of the loops around that count up
+
+    def rises(self, loop: Loop) -> None:
+        """A loop that counts up from 0, as Numba sees: the counter of one that threads take parts of may begin anywhere."""
+        if not loop.parallel:
+            self.rising.add(loop.counter)
 
     # ------------------------------------------------ expressions
 

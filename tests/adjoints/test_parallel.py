@@ -1,6 +1,7 @@
 """Loops over `prange`: the pieces give the whole's results, the same bits for any number of threads; turns that meet stay in order."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,19 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
     assert found[0] == found[1] == found[2]
     _, moved = f.jvp(args, [np.ones_like(a) for a in args])
     assert moved == pytest.approx(sum(np.sum(g) for g in grads), rel=1e-9)
+
+
+def waves(x):
+    s = 0.0
+    for i in prange(len(x)):
+        s += math.exp(x[i])
+    return s
+
+
+def test_parts_read_without_a_look_at_the_sign() -> None:
+    """A part begins in the middle, so that Numba does not see that the counter is no index from an array's end."""
+    f = differentiable(waves)
+    text = f.adjoint_source(np.ones(3))
+    assert "prange" in text and {"x[u(i)]", "xb[u(i)]", "saved_t[u(i)]"} <= set(
+        re.findall(r"\w+\[.*?\]", text)
+    )
