@@ -55,7 +55,7 @@ _SWITCHES |= {"set_deterministic_debug_mode", "set_fastpath_enabled", "set_float
 _SWITCHES |= {"set_flush_denormal", "set_num_threads", "set_printoptions", "set_warn_always"}
 _SWITCHES |= {"set_overwrite_module_params_on_conversion", "set_swap_module_params_on_conversion"}
 _SWITCHES |= {"use_deterministic_algorithms"}
-_HOST_CALLS = {"unpack_from", "unpack"}
+_HOST_CALLS = {"unpack_from", "unpack", "cast"}
 
 
 # By identity: code that is written at run time may hold sets, which have no hash.

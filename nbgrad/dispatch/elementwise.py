@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base import source
+from nbgrad.base.source import Lines
 from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.arguments import (
     anew,
@@ -36,6 +37,7 @@ from nbgrad.core.plan import (
     Plan,
     check_out_dtype,
     check_values,
+    divides,
     dtypes_of,
     launch,
     number_type,
@@ -70,6 +72,11 @@ def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[...
     return function
 
 
+def reflected(op: ElementwiseOp) -> Callable[..., Any]:
+    """An op of two operands as the operator of a tensor and what stands before it."""
+    return _made(op, "", NotImplemented, at=1)
+
+
 def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function with a keyword beside its operands the op as long as the keyword has its usual value."""
     ((name, value),) = keyword.items()
@@ -87,13 +94,20 @@ def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]],
 
 
 def _made(
-    op: ElementwiseOp, path: str, foreign: Any, keyword: str = "", usual: Any = None, otherwise: Any = None
+    op: ElementwiseOp,
+    path: str,
+    foreign: Any,
+    keyword: str = "",
+    usual: Any = None,
+    otherwise: Any = None,
+    at: int = 0,
 ) -> Callable[..., Any]:
-    """The short way of an op, for users (who know it under a path) with all names that PyTorch takes."""
+    """The short way of an op, for users (who know it under a path) with all names that PyTorch takes; the operand `at` is a tensor, and
+    comes first."""
     scope = _SCOPE | dict(
         op=op, find=op.plans.get, foreign=foreign, usual=usual, otherwise=otherwise, path=path
     )
-    write = partial(_written, op, path, foreign is not None, keyword, usual, scope)
+    write = partial(_written, op, path, foreign is not None, keyword, usual, scope, at)
     made: Callable[..., Any] = later(
         write, "function", scope, "short way of elementwise ops", "kinds of operands", shared=True
     )
@@ -101,7 +115,14 @@ def _made(
 
 
 def _written(
-    op: ElementwiseOp, path: str, operator: bool, keyword: str, usual: Any, scope: dict[str, Any], made: Any
+    op: ElementwiseOp,
+    path: str,
+    operator: bool,
+    keyword: str,
+    usual: Any,
+    scope: dict[str, Any],
+    at: int,
+    made: Any,
 ) -> str:
     names, others = named_operands(
         path.removeprefix("Tensor."), len(op.params), (keyword, "out") if keyword else ("out",)
@@ -117,7 +138,7 @@ def _written(
     scope["anew"] = again
     return _short_way(
         tuple([p in op.settings or p in op.fits for p in op.params]),
-        tuple([k == 0 or p in op.tensors for k, p in enumerate(op.params)]),
+        tuple([k == at or p in op.tensors for k, p in enumerate(op.params)]),
         tuple([p in op.fits for p in op.params]),
         op.promote not in ("compare", "bool"),
         operator,
@@ -125,6 +146,7 @@ def _written(
         names,
         others,
         op.integers is not None,
+        at,
     )
 
 
@@ -139,10 +161,12 @@ def _short_way(
     names: tuple[str, ...],
     others: tuple[str, ...],
     checked: bool,
+    at: int,
 ) -> str:
     """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
     call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit.
-    Where integers are `checked`, as divisors are, it takes those that are no multiple of any dtype's range."""
+    Where integers are `checked`, as divisors are, it takes those that are no multiple of any dtype's range, and tensors of which that is
+    seen."""
     listed = ", ".join(names)
     keys, values = [], []
     lines: list[Any] = []
@@ -179,7 +203,7 @@ def _short_way(
     other = f'return otherwise({listed}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))'
     return source.fill(
         _SHORT,
-        signature=definition([f"{name}=_unset" for name in names], named, (), others),
+        signature=definition([f"{name}=_unset" for name in names[:: -1 if at else 1]], named, (), others),
         unusual=unusual((), only),
         keyword=[f"if {keyword} is not usual:", [*absent, other]] if keyword else [],
         absent=absent,
@@ -187,8 +211,11 @@ def _short_way(
         operands=lines,
         keys=", ".join(keys),
         checked=[
-            f"if plan is None and {keys[-1]} is int and 0 < {names[-1]} < 256:",
-            [f"plan = find((({', '.join(keys)},),))"],
+            "if plan is None:",
+            [
+                f"if 0 < {names[-1]} < 256 if {keys[-1]} is int else divides({keys[-1]}, {values[-1]}):",
+                [f"plan = find((({', '.join(keys)},),))"],
+            ],
         ]
         if checked
         else [],
@@ -200,7 +227,7 @@ def _short_way(
                 if fit
             ]
         ),
-        foreign=_FOREIGN if operator else [],
+        foreign=_FOREIGN[at] if operator else [],
         history=[
             "if asked and state.grad:",
             [f"(plan.recorders.get(asked) or recorder(plan, asked))(t, {listed})"],
@@ -244,10 +271,13 @@ def function({signature}):
     {history}
     return t
 """
-_FOREIGN = [
-    "if not isinstance(other, Tensor) and number_type(other) is None:",
-    ["again = overridden(path, (input, other), {})", "return foreign if again is None else again()"],
-]
+_FOREIGN: tuple[Lines, Lines] = (
+    [
+        "if not isinstance(other, Tensor) and number_type(other) is None:",
+        ["again = overridden(path, (input, other), {})", "return foreign if again is None else again()"],
+    ],
+    ["if not isinstance(input, Tensor) and number_type(input) is None:", ["return foreign"]],
+)
 _NO_HISTORY = [
     "t._rg, t._node = 0, None",
     "if shared.rare and state.modes.inference:",
@@ -716,5 +746,7 @@ _SCOPE |= dict(
     recorder=recorder,
     _unset=unset,
 )
-_SCOPE |= dict(number_type=number_type, check_room=backend.check_room, low=-(2**63), high=2**64 - 1)
+_SCOPE |= dict(
+    divides=divides, number_type=number_type, check_room=backend.check_room, low=-(2**63), high=2**64 - 1
+)
 hooks.elementwise_function = elementwise_function

@@ -23,14 +23,16 @@ from nbgrad.core.op import Op
 from nbgrad.core.signatures import kinds
 from nbgrad.core.tensor import Tensor, as_inference, empty, new, requires, wrap
 from nbgrad.dispatch import transforms
-from nbgrad.dispatch.look import ANY, SCOPE, Look, looking
+from nbgrad.dispatch.look import ANY, SCOPE, Look, looking, rule_of
 from nbgrad.dispatch.replay import learn
+from nbgrad.history.backward import note_origin
 from nbgrad.history.record import recorder
 from nbgrad.memory import backend
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Marked, Spec
 from nbgrad.tape.modes import shared, state
+from nbgrad.tape.node import blank, sequence
 
 Run = Callable[[Tensor], Any]
 RunSeveral = Callable[..., tuple[Tensor, ...]]  # of tensors, those not given being None
@@ -52,7 +54,7 @@ class Prepared:
         look: Look | None = None,
     ) -> None:
         self.op, self.spec, self.static, self.run, self.look = op, sp, static, run, look
-        self.recorders: dict[int, Any] = {}
+        self.recorders: Any = {}
         self.kept: Any = None
         self.results: tuple[bool, ...] | None = ()  # none of one result, None if not even that has one
         if look is None and sp[0].backend.holds and not sp[0].backend.prompt:
@@ -187,6 +189,28 @@ def call_of(op: Any, input: Tensor, *others: Any, **static: Any) -> Any:
         return op(input, **static) if type(input._spec) is Marked else op.at(input._spec, static)
     tensors = (input, *others)
     return op(*tensors, **static)[0] if transforms.wrapped(tensors) else op.at(*tensors, **static)
+
+
+def copied_as(copied: Prepared, op: Op, static: dict[str, Any], made: Spec, run: Run) -> Prepared:
+    """What a settled function answers that comes to a copy and to a view of it, which nobody has but the user: `run` makes the copy, read
+    as it is to be, and two nodes are left."""
+    (sp,) = copied.spec
+    rule, kept = rule_of(op, sp), (static, (sp.dense(),), made)
+
+    def record(result: Tensor, t: Tensor) -> None:
+        result._spec = kept[1][0]
+        copied.record(result, (t,))
+        result._spec = made
+        if result._node is not None:
+            node = blank()
+            node.next, node.static, node.rule, node.seq = (result._node,), kept, rule, next(sequence)
+            if shared.rare:
+                note_origin(node)
+            result._node = node
+
+    plan = Prepared(op, (sp,), static, run)
+    plan.recorders = SimpleNamespace(get=lambda asked: record)
+    return plan
 
 
 def _then(run: Run, result: Callable[[Any], Any]) -> Run:

@@ -179,7 +179,7 @@ class CPU:
 
     @staticmethod
     def clear(buffer: Any, nbytes: int) -> None:
-        buffer[:nbytes] = 0
+        (buffer if len(buffer) == nbytes else buffer[:nbytes]).fill(0)
 
     @staticmethod
     def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> _launch.Launch:

@@ -43,13 +43,14 @@ class Parameter(Tensor, metaclass=_ParameterType):
     _is_param = True  # as PyTorch marks those of other classes, by which they print
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
-        if data is not None and (overrides.overrides(type(data)) or overrides.takes(type(data))):
+        kind = type(data)
+        if data is not None and kind is not Tensor and (overrides.overrides(kind) or overrides.takes(kind)):
             return _marked(data, requires_grad)
         t: Any = as_subclass(empty(0) if data is None else data.detach(), cls)
         if not isinstance(requires_grad, bool):
-            kind = kind_name(requires_grad)  # type: ignore[unreachable]
+            named = kind_name(requires_grad)  # type: ignore[unreachable]
             raise TypeError(
-                f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {kind}"
+                f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {named}"
             )
         if requires_grad:
             set_requires_grad(

@@ -97,6 +97,91 @@ def test_the_benchmarks_calls_and_programs_give_what_torchs_do(
         assert_same(got.run(), want.run(), name, tol=100)
 
 
+@pytest.mark.fast
+def test_numbers_before_operators_and_integers_that_divide() -> None:
+    whole, floats = T.tensor([5, -7, 3]), T.tensor([0.5, 2.0, -1.0], requires_grad=True)
+    divisors = T.tensor([[2, 0], [3, 9], [-4, 1]])
+    for _ in range(3):
+        assert (whole % divisors[:, 0]).tolist() == [1, 2, -1] and (whole // divisors[:, 0]).tolist() == [
+            2,
+            -3,
+            -1,
+        ]
+        assert (17 % whole).tolist() == [2, -4, 2] and (17 // whole).tolist() == [3, -3, 5]
+        assert (2 ** whole.abs()).tolist() == [32, 128, 8] and (6 & whole).tolist() == [4, 0, 2]
+        for refused in (
+            lambda: whole % divisors[:, 1],
+            lambda: whole // T.tensor([1, 0, 2]),
+            lambda: 3 // T.tensor([1, 0]),
+            lambda: T.fmod(whole, T.tensor(0)),
+        ):
+            with pytest.raises(RuntimeError, match=r"^ZeroDivisionError$"):
+                refused()
+        assert (T.ones(0, dtype=T.int64) % T.tensor(0)).shape == (0,)
+        assert (T.ones(3, dtype=T.int64, device="meta") % T.tensor(0)).shape == (3,)
+        y = 2.0**floats
+        assert y.grad_fn.name() == "PowBackward2"
+        (g,) = T.autograd.grad(y.sum(), floats)
+        assert T.allclose(g, y.detach() * T.tensor(2.0).log())
+        with pytest.raises(TypeError, match="unsupported operand"):
+            "a" ** floats  # type: ignore[operator]
+        assert type(T.ones(1).__rpow__("a")) is type(NotImplemented)
+    compiled = T.compile(lambda a, b: a % b)
+    with pytest.warns(UserWarning, match="a value is read"):
+        for b in ([1, 2, 3], [1, 2, 3], [3, 2, 2]):
+            assert compiled(whole, T.tensor(b)).tolist() == [x % n for x, n in zip([5, -7, 3], b)]
+    with pytest.raises(RuntimeError, match=r"^ZeroDivisionError$"):
+        compiled(whole, T.tensor([1, 0, 1]))
+
+
+@pytest.mark.fast
+def test_a_reshape_that_copies_leaves_two_nodes_at_each_call() -> None:
+    x = T.arange(6.0).view(2, 3).requires_grad_()
+    for _ in range(4):
+        for y in (x.t().reshape(-1), x.t()[None].flatten(), x.mT.reshape_as(T.ones(6))):
+            node = y.grad_fn
+            assert (
+                node.name() == "UnsafeViewBackward0" and node.next_functions[0][0].name() == "CloneBackward0"
+            )
+            assert not y._is_view() and y.tolist() == [0, 3, 1, 4, 2, 5]
+            y.mul_(T.arange(6.0))
+            assert T.autograd.grad(y.sum(), x)[0].tolist() == [[0, 2, 4], [1, 3, 5]]
+        plain = x.detach().t().reshape(-1)
+        plain[0] = 9.0
+        assert x[0, 0] == 0 and plain.grad_fn is None
+        with T.no_grad():
+            assert x.t().reshape(-1).grad_fn is None
+        with T.inference_mode():
+            assert x.t().reshape(-1).is_inference()
+        with T.autograd.set_detect_anomaly(True):
+            assert x.t().reshape(-1).grad_fn.metadata
+    batched = T.vmap(lambda m: m.t().reshape(-1))(T.arange(12.0).view(2, 2, 3))
+    assert batched.tolist() == [[0, 3, 1, 4, 2, 5], [6, 9, 7, 10, 8, 11]]
+
+
+@pytest.mark.fast
+def test_lists_of_rows_and_what_is_drawn_into_parameters() -> None:
+    for d in (T.float32, T.float16, T.int8, T.bool):
+        t = T.tensor([[[1, 0]], [[0, 1]], [[1, 1]]], dtype=d)
+        for _ in range(3):
+            assert t[1:].tolist() == [[[0, 1]], [[1, 1]]] and type(t.tolist()[0][0][0]) is type(
+                t[0, 0, 0].item()
+            )
+            assert t.transpose(0, 2).tolist() == [[[1, 0, 1]], [[0, 1, 1]]]
+    counted = T.compile(lambda t: T.tensor((t * 2).tolist()) + t)
+    with pytest.warns(UserWarning, match="a value is read"):
+        for k in range(3):
+            assert counted(T.full((1, 2), float(k))).tolist() == [[3.0 * k, 3.0 * k]]
+    T.manual_seed(0)
+    want = [T.empty(2, 3).uniform_(-1, 1).tolist() for _ in range(4)]
+    T.manual_seed(0)
+    with T.no_grad():
+        assert [T.nn.Parameter(T.empty(2, 3)).uniform_(-1, 1).tolist() for _ in range(4)] == want
+    parameter = T.nn.Parameter(T.ones(2))
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        parameter.uniform_(-1, 1)
+
+
 def test_what_is_alike_to_a_table_is_told_apart() -> None:
     """-0.0 is 0.0, and True is 1, where a call is looked up."""
     for _ in range(2):

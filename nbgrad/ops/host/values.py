@@ -89,18 +89,28 @@ def tolist(self: Tensor) -> Any:
     """
     read = _lists.get(self._spec)
     if read is not None:
-        return list(read(self._buf))
+        return read(self._buf)
     sp = self._spec
     if (
-        sp.ndim == 1
+        (sp.ndim == 1 or (sp.ndim and sp.dtype is not dtypes.float16))  # which a view of memory does not know
         and sp.contiguous
         and 0 < sp.numel <= _FEW
         and type(sp) is Spec
         and sp.backend is backend.cpu
         and sp.dtype.code in FORMATS
     ):
-        _lists.keep(sp, Struct(f"={sp.numel}{FORMATS[sp.dtype.code]}").unpack_from)
+        _lists.keep(sp, _listing(sp))
     return sp.read(self._buf)[0] if sp.read and not sp.ndim else self._host(_NO_MEMORY).tolist()
+
+
+def _listing(sp: Spec) -> Callable[[Any], list[Any]]:
+    """What makes a list of memory that lies so."""
+    form: Any = FORMATS[sp.dtype.code]
+    if sp.ndim == 1:
+        numbers = Struct(f"={sp.numel}{form}").unpack_from
+        return lambda buf: list(numbers(buf))
+    nbytes, shape = sp.nbytes, tuple(sp.shape)
+    return lambda buf: memoryview(buf)[:nbytes].cast(form, shape).tolist()
 
 
 _FEW = 64  # elements that make a list sooner one by one than by way of an array

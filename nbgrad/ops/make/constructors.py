@@ -224,9 +224,9 @@ def as_subclass(t: Tensor, cls: type) -> Any:
     """The same memory and history as an instance of a subclass."""
     if cls is Tensor:
         return t
-    out = _core.new(cls)
-    for slot in ("_buf", "_spec", "_storage", "_view", "_ad", "_nr", "_rg", "_node"):
-        setattr(out, slot, getattr(t, slot))
+    out: Any = _core.new(cls)
+    out._buf, out._spec, out._storage, out._view = t._buf, t._spec, t._storage, t._view
+    out._ad, out._nr, out._rg, out._node = t._ad, t._nr, t._rg, t._node
     note_instance(out)
     return out
 

@@ -17,6 +17,7 @@ from nbgrad.base.switches import compiling
 from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table, cached
 from nbgrad.core.arguments import before_guard, placed, unset
 from nbgrad.core.op import Op
+from nbgrad.core.overrides import plain_types
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.elementwise import differentiable, quiet
@@ -150,7 +151,7 @@ def _quick(
                 and generator is None
             ):
                 return trials(slow, self, args[0])
-            if more or generator is not None or type(self) is not Tensor or not quiet(self):
+            if more or generator is not None or type(self) not in plain_types or not quiet(self):
                 return slow(self, *args, generator=generator, **more)
             for x in args:
                 if x.__class__ not in kinds or (not x and _signed_zero(args)):

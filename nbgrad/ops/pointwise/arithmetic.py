@@ -92,7 +92,7 @@ def _refuse_zero(input: Any, other: Any) -> None:
         zero = other.is_cpu and not other._host().all()
     else:
         zero = other == 0 or (not -256 < other < 256 and _cast_to_zero(input, other))
-    if zero and (not isinstance(input, Tensor) or input.numel()):
+    if zero and not (isinstance(input, Tensor) and (input.is_meta or not input.numel())):
         raise RuntimeError("ZeroDivisionError")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import number_type, plan_for
 from nbgrad.core.tensor import Tensor, hooks
-from nbgrad.dispatch.elementwise import add_into, elementwise_function, inplace, usually
+from nbgrad.dispatch.elementwise import add_into, elementwise_function, inplace, reflected, usually
 from nbgrad.dispatch.stanza import in_place_functions, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes
@@ -18,6 +18,7 @@ from nbgrad.ops.pointwise.arithmetic import (
     _floor_divided,
     _floor_divided_,
     _no_bool_sub,
+    _pow_tensor,
     _refuse_zero,
     _rsub,
     _sub,
@@ -272,13 +273,6 @@ def _is_operand(other: Any) -> bool:
     return isinstance(other, Tensor) or number_type(other) is not None
 
 
-def _reflected(function: Any) -> Any:
-    def operator(self: Tensor, other: Any) -> Any:
-        return function(other, self) if _is_operand(other) else NotImplemented
-
-    return operator
-
-
 def _in_place(op_function: Any) -> Any:
     def operator(self: Tensor, other: Any) -> Any:
         if isinstance(other, Tensor) or number_type(other) is not None:
@@ -299,7 +293,7 @@ for _name, _function in dict(
     le=le,
     gt=gt,
     ge=ge,
-    floordiv=floor_divide,
+    floordiv=_floor_divided,
     mod=remainder,
     pow=pow,
     and_=bitwise_and,
@@ -312,16 +306,16 @@ for _name, _function in dict(
 for _name, _function in dict(radd=_add, rmul=mul).items():
     setattr(Tensor, f"__{_name}__", _operator(_function))
 for _name, _function in dict(
-    rfloordiv=floor_divide,
+    rfloordiv=_floor_divided,
     rmod=remainder,
-    rpow=pow,
+    rpow=_pow_tensor,
     rand=bitwise_and,
     ror=bitwise_or,
     rxor=bitwise_xor,
     rlshift=bitwise_left_shift,
     rrshift=bitwise_right_shift,
 ).items():
-    setattr(Tensor, f"__{_name}__", _reflected(_function))
+    setattr(Tensor, f"__{_name}__", reflected(_function.op))
 Tensor.__div__ = Tensor.__truediv__  # type: ignore[attr-defined]
 for _name, _function in dict(
     iadd=add_, isub=sub_, itruediv=div_, idiv=div_, ifloordiv=floor_divide_, ipow=_t_pow_

@@ -90,7 +90,7 @@ def fill_memory(t: Tensor, value: Any) -> None:
     if (
         known is None or sp.numel > FEW
     ):  # of few a kernel that is there has cleared all before NumPy begins: 0.2 us, of 0.6
-        zero = not value and not (isinstance(value, float) and np.signbit(value))
+        zero = not value and (value.__class__ is int or not np.signbit(value))
         if zero and sp.extent == sp.numel < PARALLEL_FROM:
             sp.backend.clear(t._buf, sp.nbytes)
             return

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from nbgrad.base.tables import Table
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, hooks, share, storage_of, wrap
-from nbgrad.dispatch.prepared import call_of, viewed, viewed_like
+from nbgrad.dispatch.prepared import call_of, copied_as, viewed, viewed_like
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked, Spec, spec
-from nbgrad.ops.views.copy import contiguous
+from nbgrad.ops.views.copy import contiguous, copier, dense_copy
 from nbgrad.ops.views.views import _holds_ints, _sizes, alias, view
 from nbgrad.tape.modes import state
 
@@ -156,11 +156,11 @@ def _reshaped(input: Tensor, sizes: Ints) -> Any:
     sp = input._spec
     if layout.view_strides(sp.shape, sp.strides, sizes) is not None:
         return call_of(_view if sp.contiguous else _reshape_alias, input, shape=sizes)
-    copied = contiguous(input)
-    # New memory without a history is read as it is to be.
-    if not copied._rg and type(sp) is Spec and not state.active:
-        return wrap(copied._buf, spec(sp.dtype, sizes, None, sp.device))
-    return owned(_unsafe_view(copied, shape=sizes))
+    if type(sp) is Marked or state.active:
+        return owned(_unsafe_view(contiguous(input), shape=sizes))
+    made, copied, shown = sp.like(sizes), cast(Any, dense_copy), cast(Any, _unsafe_view)
+    run = copier(sp, sp.dense(), shown=made)
+    return copied_as(copied.at(sp, {}), shown.op, {"shape": sizes}, made, run)
 
 
 def owned(view: Tensor) -> Tensor:
