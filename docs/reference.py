@@ -30,6 +30,7 @@ PAGES = {
     "nbgrad.optim.lr_scheduler": "Schedules of learning rates.",
     "nbgrad.optim.swa_utils": "Averages of weights over a training.",
     "nbgrad.linalg": "Linear algebra on NumPy's LAPACK.",
+    "nbgrad.fft": "Fourier transforms.",
     "nbgrad.special": "Special functions.",
     "nbgrad.distributions": "Random numbers whose parameters are tensors, with densities and gradients.",
     "nbgrad.distributions.constraints": "What parameters and values may be.",

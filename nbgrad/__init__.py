@@ -21,6 +21,7 @@ from nbgrad.base import collector as _collector
 _resting = _collector.rest()
 # isort: split
 from nbgrad import autograd as autograd
+from nbgrad import fft as fft
 from nbgrad import func as func
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
@@ -175,6 +176,7 @@ from nbgrad.ops.reduce.extremes import *  # noqa: F403
 from nbgrad.ops.reduce.statistics import *  # noqa: F403
 from nbgrad.ops.reduce.sums import *  # noqa: F403
 from nbgrad.ops.rows.softmax import *  # noqa: F403
+from nbgrad.ops.transform.short import *  # noqa: F403
 from nbgrad.ops.views import turned as _turned  # noqa: F401  views in place: methods
 from nbgrad.ops.views.copy import *  # noqa: F403
 from nbgrad.ops.views.join import *  # noqa: F403

@@ -21,6 +21,7 @@ from nbgrad import cpu as cpu
 from nbgrad import cuda as cuda
 from nbgrad import distributed as distributed
 from nbgrad import distributions as distributions
+from nbgrad import fft as fft
 from nbgrad import func as func
 from nbgrad import futures as futures
 from nbgrad import fx as fx
@@ -1260,6 +1261,18 @@ def isnan(input: Tensor) -> Tensor: ...
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def isreal(input: Tensor) -> Tensor: ...
+def istft(
+    input: Tensor,
+    n_fft: _int,
+    hop_length: _int | None = None,
+    win_length: _int | None = None,
+    window: Tensor | None = None,
+    center: _bool = True,
+    normalized: _bool = False,
+    onesided: _bool | None = None,
+    length: _int | None = None,
+    return_complex: _bool = False,
+) -> Tensor: ...
 @overload
 def kaiser_window(
     window_length: _int,
@@ -2148,6 +2161,19 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]: ...
+def stft(
+    input: Tensor,
+    n_fft: _int,
+    hop_length: _int | None = None,
+    win_length: _int | None = None,
+    window: Tensor | None = None,
+    center: _bool = True,
+    pad_mode: str = "reflect",
+    normalized: _bool = False,
+    onesided: _bool | None = None,
+    return_complex: _bool | None = None,
+    align_to_window: _bool | None = None,
+) -> Tensor: ...
 def sub(
     input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor: ...

@@ -39,7 +39,7 @@ from tests.compare import assert_same, leaves
 # ---------------------------------------------------------------- names
 
 MODULES = (
-    *("", "linalg", "special", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "optim"),
+    *("", "linalg", "special", "fft", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "optim"),
     *("optim.lr_scheduler", "Tensor", "autograd", "autograd.functional", "autograd.forward_ad", "func"),
     *("utils.data", "random"),
 )

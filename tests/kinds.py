@@ -24,7 +24,7 @@ from tests.cases import CASES, samples
 from tests.compare import assert_same, outcome
 from tests.support import T
 
-MODULES = ("", "nn.functional", "linalg", "special")
+MODULES = ("", "nn.functional", "linalg", "special", "fft")
 
 # A value of each kind that an argument may have by mistake, made by the module under test.
 KINDS: dict[str, Callable[[Any], Any]] = {

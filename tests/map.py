@@ -26,6 +26,7 @@ STORIES = [
         "ops.sequence",
         "ops.make",
         "ops.windows",
+        "ops.transform",
     ),
     *(
         "return_types",
@@ -33,6 +34,7 @@ STORIES = [
         "autograd",
         "special",
         "linalg",
+        "fft",
         "random",
         "futures",
         "distributed",

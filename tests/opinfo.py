@@ -34,7 +34,7 @@ from tests.support import T as SUBJECT
 
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "uint8", "bool")
 LONGEST = 120.0  # seconds of one sample, compilation with it
-NAMESPACES = ("", "Tensor", "nn.functional", "linalg", "special", "nn", "nn.init", "autograd", "utils")
+NAMESPACES = ("", "Tensor", "nn.functional", "linalg", "special", "fft", "nn", "nn.init", "autograd", "utils")
 UNSET = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 # PyTorch's own results are right to seven digits here.
 INEXACT = (

@@ -388,6 +388,7 @@ STUBS: dict[str, Callable[[], str]] = {
     "__init__.pyi": package,
     "core/methods.pyi": methods,
     "dispatch/return_types.pyi": results,
+    "fft.pyi": lambda: module("fft", "Fourier transforms, made by `python -m tests.stubs`."),
     "linalg.pyi": lambda: module("linalg", "Linear algebra, made by `python -m tests.stubs`."),
     "nn/functional.pyi": lambda: module(
         "nn.functional", "Functions of networks, made by `python -m tests.stubs`."

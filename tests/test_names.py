@@ -162,7 +162,7 @@ def test_versions_compare(torch: ModuleType) -> None:
 
 def test_functions_pickle() -> None:
     """By the path that users know."""
-    for path in ("", "Tensor", "nn.functional", "linalg", "special", "func", "autograd"):
+    for path in ("", "Tensor", "nn.functional", "linalg", "special", "fft", "func", "autograd"):
         owner = attrgetter(path)(T) if path else T
         for name in dir(owner):
             thing = getattr(owner, name)

@@ -82,6 +82,7 @@ def declared() -> dict[str, set[str]]:
         "__init__.pyi": "",
         "core/methods.pyi": "Tensor.",
         "linalg.pyi": "linalg.",
+        "fft.pyi": "fft.",
         "special.pyi": "special.",
     }
     for name, where in (places | {"nn/functional.pyi": "nn.functional."}).items():

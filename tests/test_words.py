@@ -24,6 +24,7 @@ MODULES = (
         "optim.lr_scheduler",
         "optim.swa_utils",
         "linalg",
+        "fft",
         "special",
         "func",
         "autograd",

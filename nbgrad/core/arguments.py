@@ -432,7 +432,7 @@ def found_as(function: Any, path: str) -> None:
     else:
         function.__module__ = f"{_PACKAGE}.{where}" if where else _PACKAGE
         function.__qualname__ = function.__name__
-        if where in ("linalg", "special"):  # PyTorch's bindings call them so
+        if where in ("linalg", "special", "fft"):  # PyTorch's bindings call them so
             function.__name__ = f"{where}_{function.__name__}"
 
 

@@ -470,7 +470,7 @@ def functions(where: str) -> list[str]:
 def signatures(path: str) -> list[Signature]:
     """Of `sum`, `Tensor.sum`, `linalg.norm`; none where PyTorch's function is itself one of Python."""
     where, _, name = path.rpartition(".")
-    own = f"{where}_{name}" if where in ("linalg", "special") else name
+    own = f"{where}_{name}" if where in ("linalg", "special", "fft") else name
     made = []
     for line in _table().get(path, ()):
         head, _, rest = line.partition("(")

@@ -2,7 +2,16 @@
 raw against registered rules, in-place and `out=` forms. `making.py` says what a case is; a file for each family holds theirs.
 """
 
-from tests.cases import layers, linear, order, places, reduce, views, windows  # which fill the table
+from tests.cases import (
+    layers,
+    linear,
+    order,
+    places,
+    reduce,
+    transform,
+    views,
+    windows,
+)  # which fill the table
 from tests.cases.making import (
     BFLOAT16,
     BINARY,
@@ -33,7 +42,7 @@ from tests.cases.making import (
 )
 from tests.cases.pointwise import WHOLE_FIRST
 
-assert all([layers, linear, order, places, reduce, views, windows])
+assert all([layers, linear, order, places, reduce, transform, views, windows])
 
 __all__ = [
     "BFLOAT16",

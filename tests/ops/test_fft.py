@@ -1,0 +1,149 @@
+"""Fourier transforms of all lengths that are done in different ways, beside NumPy's; what they keep; pieces of signals."""
+
+import gc
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import fft as kernels
+from nbgrad.ops.transform.fft import _held
+from nbgrad.ops.transform.passes import Lane, Passes, Table, factors
+from tests.support import T
+
+# One pass; two where there are few; longer than the room, in two and in three; with a large prime, in one pass and in more.
+LENGTHS = (1, 2, 7, 12, 61, 64, 67, 120, 131, 1009, 1024, 2048, 2 * 2053, 3**8, 10007, 2**13)
+TOLERANCE = {"float32": 1e-6, "float64": 5e-15}
+RNG = np.random.default_rng(0)
+
+
+def numbers(*shape: int) -> Any:
+    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
+
+
+def assert_near(got: Any, want: Any, dtype: str, label: Any) -> None:
+    error = abs(got.numpy() - want).max() / max(abs(want).max(), 1e-300)
+    assert error < TOLERANCE[dtype], (label, error)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_of_each_length(n: int, dtype: str) -> None:
+    """Few and many transforms, along the last dimension and along the first."""
+    to = {"float32": T.complex64, "float64": T.complex128}[dtype]
+    for shape, dim in (((n,), 0), ((n, 3), 0), ((2, n), 1), ((9, n), 1), ((n, 17), 0)):
+        x = numbers(*shape)
+        z, label = T.from_numpy(x).to(to), (shape, dim)
+        x = z.numpy().astype(complex)
+        assert_near(T.fft.fft(z, dim=dim), np.fft.fft(x, axis=dim), dtype, ("fft", label))
+        assert_near(T.fft.ifft(z, dim=dim), np.fft.ifft(x, axis=dim), dtype, ("ifft", label))
+        assert_near(T.fft.rfft(z.real, dim=dim), np.fft.rfft(x.real, axis=dim), dtype, ("rfft", label))
+        assert_near(T.fft.fft(z.real, dim=dim), np.fft.fft(x.real, axis=dim), dtype, ("fft of real", label))
+        half = z.narrow(dim, 0, n // 2 + 1)
+        want = np.fft.irfft(half.numpy().astype(complex), n, axis=dim)
+        assert_near(T.fft.irfft(half, n, dim), want, dtype, ("irfft", label))
+
+
+def test_along_several_dimensions_of_any_layout() -> None:
+    x = numbers(6, 5, 4)
+    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        z = T.from_numpy(x).permute(order)
+        w = x.transpose(order)
+        for dim in ((0, 1), (2, 0), (0, 1, 2), (1,)):
+            assert_near(T.fft.fftn(z, dim=dim), np.fft.fftn(w, axes=dim), "float64", (order, dim))
+            got, want = T.fft.rfftn(z.real, dim=dim), np.fft.rfftn(w.real, axes=dim)
+            assert_near(got, want, "float64", ("rfftn", order, dim))
+            got, want = T.fft.irfftn(z, dim=dim), np.fft.irfftn(w, axes=dim)
+            assert_near(got, want, "float64", ("irfftn", order, dim))
+
+
+def test_many_at_once_are_each_by_itself() -> None:
+    """Lanes and threads change no bit."""
+    x = T.randn(40, 600, dtype=T.float64)
+    whole = T.fft.rfft(x)
+    assert all(T.equal(T.fft.rfft(x[k : k + 8]), whole[k : k + 8]) for k in range(0, 40, 8))
+    threads = T.get_num_threads()
+    try:
+        T.set_num_threads(1)
+        assert T.equal(T.fft.rfft(x), whole)
+    finally:
+        T.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(("n", "primes"), [(1, ()), (96, (4, 4, 2, 3)), (343, (7, 7, 7)), (2 * 97, (2, 97))])
+def test_factors(n: int, primes: tuple[int, ...]) -> None:
+    assert factors(n) == primes
+
+
+def test_the_text_runs_as_python() -> None:
+    """As a device has it, a transform a thread."""
+    lanes, longest = kernels.ON_DEVICE
+    source, params = kernels.along("f8", "complex", "complex", lanes, longest)
+    kernel = build.kernel("fft_text", source, params, True, False)
+    passes = Passes(lanes, longest)
+    passes.add(12, 0, 1, 2, 2, [Lane(3, 24, 24)])
+    (step,) = passes.steps
+    x, o = numbers(3, 12), np.zeros((3, 12), complex)
+    roots = Table("roots", (12,)).numbers("f8").view(float)
+    flat = [a.reshape(-1).view(float) for a in (o, x)]
+    kernel.python()(0, 3, np.array(step.meta()), *flat, roots, roots, roots, 0.5, -0.5, 1.0)
+    np.testing.assert_allclose(o, np.fft.fft(x).conj() / 2, rtol=1e-13)
+
+
+def test_large_tables_are_not_held_by_plans() -> None:
+    """However many lengths a program has transformed, memory holds the tables of a few."""
+    x = T.ones(2**14)
+    T.fft.fft(x)
+    kept = weakref.ref(_held(T.ones(1)._spec.backend, Table("turns", (128, 128)), "f4"))
+    assert kept() is not None
+    _held.cache_clear()
+    gc.collect()
+    assert kept() is None
+    assert T.fft.fft(x)[0] == 2**14
+
+
+def test_a_signal_comes_back() -> None:
+    x = T.randn(2, 50, dtype=T.float64)
+    for how in ({}, {"hop_length": 3}, {"win_length": 12}, {"normalized": True}, {"onesided": False}):
+        window = T.hann_window(how.get("win_length", 16), dtype=T.float64)
+        z = T.stft(x, 16, window=window, return_complex=True, **how)
+        T.testing.assert_close(T.istft(z, 16, window=window, length=50, **how), x)
+    z = T.stft(T.complex(x, -x), 16, window=T.hann_window(16, dtype=T.float64))
+    back = T.istft(z, 16, window=T.hann_window(16, dtype=T.float64), return_complex=True, length=50)
+    T.testing.assert_close(back, T.complex(x, -x))
+
+
+def test_pieces_aligned_to_the_window() -> None:
+    """Their zeros are around the signal."""
+    x, window = T.randn(60, dtype=T.float64), T.rand(7, dtype=T.float64)
+    how = {"window": window, "center": False, "return_complex": True}
+    got = T.stft(x, 16, 5, 7, align_to_window=True, **how)
+    want = T.stft(T.nn.functional.pad(x, (4, 5)), 16, 5, 7, **how)
+    assert T.equal(got, want) and got.shape == (9, 11)
+
+
+def test_without_a_window_a_warning_comes_once() -> None:
+    T.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            T.istft(T.stft(T.ones(32), 8, return_complex=True), 8)
+    finally:
+        T.set_warn_always(False)
+    assert [str(w.message)[:65] for w in told] == [
+        "A window was not provided. A rectangular window will be applied,w",
+        "A window was not provided. A rectangular window will be applied.P",
+    ]
+
+
+def test_vmap_and_forward_mode() -> None:
+    x = T.randn(3, 4, 6, dtype=T.float64)
+    got = T.func.vmap(lambda t: T.fft.rfft2(t))(x)
+    assert T.equal(got, T.fft.rfft2(x))
+    got = T.func.vmap(lambda t: T.fft.fft(t, dim=0), in_dims=1)(T.complex(x, x))
+    T.testing.assert_close(got, T.fft.fft(T.complex(x, x).movedim(1, 0), dim=1))
+    value, tangent = T.func.jvp(lambda t: T.fft.irfft(T.fft.rfft(t) ** 2), (x,), (x,))
+    T.testing.assert_close(tangent, 2 * value)
