@@ -326,8 +326,8 @@ def rfft2(
 ) -> Any:
     """`rfftn` along the last two dimensions.
 
-    >>> torch.fft.rfft2(torch.ones(2, 3))
-    tensor([[6.+0.j, 0.+0.j],
+    >>> torch.fft.rfft2(torch.ones(2, 2))
+    tensor([[4.+0.j, 0.+0.j],
             [0.+0.j, 0.+0.j]])
     """
     return _r2c_n(input, s, dim, norm, out)
@@ -436,7 +436,7 @@ def hfftn(
     conjugates of it. As in `hfft`, that dimension gets an even size unless `s` says another.
 
     >>> torch.fft.hfftn(torch.ones(2, 2))
-    tensor([[6., 2.],
+    tensor([[4., 0.],
             [0., 0.]])
     """
     return _hfftn(input, s, dim, norm, out)
@@ -481,9 +481,9 @@ def ihfftn(
 ) -> Any:
     """What `hfftn` makes these real numbers of, along the last of `dim` the first half.
 
-    >>> torch.fft.ihfftn(torch.ones(2, 2))
-    tensor([[1.+0.j, 0.+0.j],
-            [0.+0.j, 0.+0.j]])
+    >>> torch.fft.ihfftn(torch.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
     """
     return _ihfftn(input, s, dim, norm, out)
 
