@@ -193,8 +193,9 @@ def bound(statements: Sequence[ast.stmt]) -> list[str]:
     found: dict[str, None] = {}
     for s in statements:
         for n in ast.walk(s):
-            if isinstance(n, ast.Assign):
-                names = (i for t in n.targets for i in ast.walk(t) if isinstance(i, ast.Name))
+            if isinstance(n, ast.Assign | ast.AnnAssign):
+                targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+                names = (i for t in targets for i in ast.walk(t) if isinstance(i, ast.Name))
                 found |= {i.id: None for i in names if isinstance(i.ctx, ast.Store)}
     return list(found)
 

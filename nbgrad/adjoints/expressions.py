@@ -161,6 +161,7 @@ class Expressions(Indices):
                 "pass it as an argument",
                 e,
             )
+        self.of_module.pop(id(x), None)  # of a lowering that was given up
         around, self.block = self.block, []
         made = self.make(
             getattr(e, "id", getattr(e, "attr", None)), [const(n) for n in x.shape], str(x.dtype), False

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nbgrad.adjoints import exits
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, leaves, with_leaves
 from nbgrad.adjoints.copies import Copies
-from nbgrad.adjoints.ir import Apply, Const, Expr, Extent, Name, Program, Refused, View, const
+from nbgrad.adjoints.ir import Apply, Const, Expr, Extent, Name, Program, Refused, View, const, kind_of
 from nbgrad.adjoints.room import Env
 
 Key = tuple[object, str]  # a call, and a name in it
@@ -34,11 +34,19 @@ class Unset(Refused):
         self.hope = hope
 
 
+class Wider(Exception):
+    """A name of an array of float32 is bound to one of float64."""
+
+    def __init__(self, name: str, base: str) -> None:
+        self.name, self.base = name, base
+
+
 class Firsts(Copies):
     def __init__(self, program: Program, called: Callable[[Any], Any]) -> None:
         super().__init__(program, called)
         self.hoped: dict[Key, Hope] = {}  # by names that have no value yet, as what sets them comes later
         self.unset: dict[Key, Unset] = {}  # those that were read
+        self.wide: set[Key] = set()  # those that are bound to float64 as well as float32
         self.where_set: dict[
             str, list[Expr]
         ] = {}  # of arrays that one side of a branch sets, the lengths there
@@ -50,26 +58,69 @@ class Firsts(Copies):
 
     def left_out(self, make: Callable[..., Any], *args: Any) -> Any:
         """What `make` gives where the first turn may not come; an `Unset`, and nothing done, where it reads a name without a value."""
-        before = self.block, self.turning, self.twins, self.either, self.hoped
-        size, depth = len(self.block), len(self.following)
+        place = self.position()
         try:
             return make(*args)
         except Unset as unset:
-            self.block, self.turning, self.twins, self.either, self.hoped = before
+            self.back_to(place)
             if unset.hope not in self.hoped.values():
                 raise
             self.unset[unset.hope.key] = unset
-            del self.block[size:], self.following[depth:]
             return unset
+
+    def position(self) -> tuple[Any, ...]:
+        """Where we are."""
+        known = self.turning, self.twins, [*self.either], self.hoped, {**self.unset}
+        return self.block, len(self.block), len(self.following), *known
+
+    def back_to(self, place: tuple[Any, ...]) -> None:
+        self.block, size, depth, self.turning, self.twins, self.either, self.hoped, self.unset = place
+        del self.block[size:], self.following[depth:]
+
+    def state(self) -> tuple[Any, ...]:
+        """What a statement that is lowered again begins from."""
+        return self.program.state(), {**self.owned}, {**self.where_set}, len(self.first)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        program, owned, where_set, made = state
+        self.program.restore(program)
+        self.owned, self.where_set = {**owned}, {**where_set}
+        del self.first[made:]
 
     def step(self, method: Callable[..., None], s: ast.stmt, env: Env) -> None:
         """A statement; what it would have set waits as well where it is left out. The first turn comes to those of the loop itself."""
-        unset = self.left_out(method, s, env)
+        binds = isinstance(s, ast.If | ast.For | ast.While)
+        narrow = binds and any(a.dtype == "float32" for a in self.program.arrays.values())
+        unset = (self.widened if narrow else self.left_out)(method, s, env)
         if isinstance(unset, Unset):
             if len(self.following) <= unset.hope.depth:
                 raise Refused(str(unset))
             waiting = {(self.frame, n): unset.hope for n in exits.assigned([s]) if n not in env}
             self.hoped = self.hoped | waiting
+
+    def widened(self, method: Callable[..., None], s: ast.stmt, env: Env) -> Any:
+        """A statement that may bind names of arrays of float32: once more, from wider ones, where one is bound to float64."""
+        while True:
+            state, place, names = self.state(), self.position(), {**env}
+            try:
+                return self.left_out(method, s, env)
+            except Wider as wider:
+                if wider.base in state[1]:  # a statement around made it
+                    raise
+                name = wider.name
+            self.restore(state)
+            self.back_to(place)
+            env.clear()
+            env |= names
+            if name in env:
+                env[name] = with_leaves(env[name], iter([self.as_wide(x) for x in leaves(env[name])]))
+            else:
+                self.wide.add((self.frame, name))
+
+    def as_wide(self, x: Value) -> Value:
+        if not isinstance(x, View) or self.dtype(x) != "float32":
+            return x
+        return self.stored(Elementwise(self.shape(x), lambda i: self.load(x, i), {x.base}, "float64", x.base))
 
     def any_test(self) -> Name:
         """A condition of which nothing is known yet."""
@@ -79,22 +130,24 @@ class Firsts(Copies):
 
     # ------------------------------------------------ before the loop
 
-    def blank(self, name: str, x: Value, known: Iterable[str]) -> Value:
-        """What stands for `x` before the loop that sets it first; `known` are the names and arrays that there are."""
+    def blank(self, name: str, x: Value, state: tuple[Any, ...]) -> Value:
+        """What stands for `x` before the loop that sets it first, which began from `state`."""
         if isinstance(x, Items):
-            return x.each(lambda i: self.blank(name, i, known))
+            return x.each(lambda i: self.blank(name, i, state))
         if isinstance(x, Object):
             return x
         if isinstance(x, Expr):
             return zero(self.kind(x))
-        shape = [self.outside(n, known) for n in self.lengths_where_set(x)]
+        _, kinds, arrays, *_ = state[0]
+        shape = [self.outside(n, {*kinds, *arrays}) for n in self.lengths_where_set(x)]
         if not all(isinstance(n, Expr) for n in shape):
             self.refuse(
                 f"the array {name} is bound first in a loop, which says how long it is, and read when its turn is over",
                 "make it before the loop, as long as it gets",
             )
-        nothing = zero({"f": "float", "b": "bool"}.get(self.dtype(x)[0], "int"))
-        return Elementwise([n for n in shape if n is not None], lambda i: nothing, set(), self.dtype(x))
+        nothing = zero(kind_of(self.dtype(x)))
+        dtype = "float64" if (self.frame, name) in self.wide else self.dtype(x)
+        return Elementwise([n for n in shape if n is not None], lambda i: nothing, set(), dtype)
 
     def lengths_where_set(self, x: View | Elementwise) -> list[Expr]:
         whole = isinstance(x, View) and x.whole() and x.base in self.where_set
@@ -122,4 +175,4 @@ def zero(kind: str) -> Const:
     return const({"float": 0.0, "int": 0, "bool": False}[kind])
 
 
-__all__ = ["Firsts", "Hope", "Unset", "zero"]
+__all__ = ["Firsts", "Hope", "Unset", "Wider", "zero"]

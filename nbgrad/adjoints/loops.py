@@ -259,7 +259,7 @@ class Loops(Expressions):
         kinds: dict[str, Any] = {n: self.kinds_of(env.get(n)) for n in carried}
         hopeful = True  # that carried integers that are not negative stay so
         program, before, hoped = self.program, self.twins, self.hoped
-        state, room = program.state(), self.room()
+        state = self.state()
         twins = before
         for _ in range(_RISES):
             self.twins = twins
@@ -299,7 +299,7 @@ class Loops(Expressions):
                 if x is None:
                     continue
                 if n not in env and not isinstance(x, Expr):
-                    firsts[n] = self.blank(n, x, {*state[1], *state[2]})
+                    firsts[n] = self.blank(n, x, state)
                     continue
                 now = self.kinds_of(x)
                 if now is None:
@@ -314,8 +314,7 @@ class Loops(Expressions):
                 hopeful, again = False, True
             if not again:
                 break
-            program.restore(state)
-            self.back_to(room)
+            self.restore(state)
             if firsts or unset:
                 twins = self.twins = before
             for n, first in firsts.items():
@@ -324,7 +323,7 @@ class Loops(Expressions):
             if firsts:
                 self.own([*firsts], env)
                 carried = [n for n in carried if n not in env or isinstance(env[n], Expr | Items)]
-                state, room = program.state(), self.room()
+                state = self.state()
         else:
             self.refuse("the kinds of this loop's names do not settle")
         self.twins, self.hoped = twins, hoped
@@ -340,15 +339,6 @@ class Loops(Expressions):
             program.kinds[loop.trips] = "int"
             program.natural.add(loop.trips)
         self.block.append(loop)
-
-    def room(self) -> tuple[Any, ...]:
-        """What is known here beside the program, as a loop that is lowered again begins from."""
-        return {**self.owned}, {**self.where_set}, len(self.first)
-
-    def back_to(self, room: tuple[Any, ...]) -> None:
-        owned, where_set, made = room
-        self.owned, self.where_set = {**owned}, {**where_set}
-        del self.first[made:]
 
     def bounded(self, loop: Loop) -> None:
         """Keep what is known of the counter while the loop runs."""

@@ -21,7 +21,7 @@ from nbgrad.adjoints.build import (
     with_leaves,
 )
 from nbgrad.adjoints.expressions import BINARY
-from nbgrad.adjoints.firsts import zero
+from nbgrad.adjoints.firsts import Wider, zero
 from nbgrad.adjoints.ir import (
     ZERO,
     Apply,
@@ -188,7 +188,10 @@ class Statements(Loops):
         same = of in ("float64", "int64", "bool") or all(
             self.array(base).dtype == of for base in self.bases(x)
         )
-        if len(a) != len(b) or kind_of(of) != kind_of(self.dtype(x)) or not same:
+        alike = len(a) == len(b) and kind_of(of) == kind_of(self.dtype(x))
+        if alike and not same and of == "float32":
+            raise Wider(name, old.base)
+        if not alike or not same:
             self.refuse(
                 f"{name} is an array of one kind before and of another in a loop or branch", "use two names"
             )
@@ -424,7 +427,8 @@ class Statements(Loops):
         """An array made behind the branch, from what each side leaves in room that grows; a side without one does not read it."""
         of = a or b
         assert of is not None
-        room = calls.new_room(self, name, self.dtype(of))
+        dtype = max(self.dtype(x) for x in (a, b) if x is not None)  # of float32 and float64 the wider
+        room = calls.new_room(self, name, dtype)
         for side, block in ((a, branch.then), (b, branch.other)):
             if side is None:
                 continue
@@ -435,7 +439,7 @@ class Statements(Loops):
         of_sides = [none if side is None else self.shape(side) for side in (a, b)]
         lengths = self.lengths_of(zip(*of_sides), branch)
         base = self.fresh(name)
-        self.program.arrays[base] = Array(len(lengths), self.dtype(of), tuple(lengths))
+        self.program.arrays[base] = Array(len(lengths), dtype, tuple(lengths))
         self.parted(base)
         for side in (a, b):
             if side is not None:
@@ -473,8 +477,9 @@ class Statements(Loops):
         )
 
     def alike(self, a: View, b: View) -> bool:
-        lists = {a.base, b.base} & self.lists
-        return len(a.order) == len(b.order) and self.dtype(a) == self.dtype(b) and not lists
+        dtypes, lists = {self.dtype(a), self.dtype(b)}, {a.base, b.base} & self.lists
+        same = len(dtypes) == 1 or dtypes == {"float32", "float64"}
+        return len(a.order) == len(b.order) and same and not lists
 
 
 __all__ = ["Statements"]

@@ -80,6 +80,24 @@ def test_program(name: str) -> None:
                 np.testing.assert_allclose(c, (p - q) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
+def narrow(a: Any) -> Any:
+    if isinstance(a, tuple):
+        return type(a)(*map(narrow, a))
+    return a.astype(np.float32) if isinstance(a, np.ndarray) and a.dtype == np.float64 else a
+
+
+@pytest.mark.parametrize("name", [n for n, f in PROGRAMS.items() if f.__module__ == turns.__name__])
+def test_names_of_float32_that_turns_bind_to_float64(name: str) -> None:
+    """They are as wide as they get."""
+    f = differentiable(PROGRAMS[name])
+    args = arguments(PROGRAMS[name])
+    value, grads = f.value_and_grad(*map(copied, args))
+    again, narrows = f.value_and_grad(*map(narrow, args))
+    assert again == pytest.approx(value, rel=1e-4)
+    for p, q in zip(grads, narrows):
+        np.testing.assert_allclose(q, p, rtol=1e-3, atol=1e-3 * np.max(np.abs(p)))
+
+
 def test_several_results() -> None:
     def several(x, a):
         return np.sum(x) * a, x * a, a * a
