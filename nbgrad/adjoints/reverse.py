@@ -508,9 +508,11 @@ class Adjoint(Sweep):
         arrays: Lines = []
         own = {n for s in block for n in sets(s)}
         sides, self.sides = self.sides, {}
+        added, self.added = self.added, set()
         for s in reversed(block):
             self.back(s, out, arrays, frame, block)
-        self.sides = sides
+        self.sides = {n: side for n, side in sides.items() if n not in self.added}
+        self.added |= added
         head: Lines = []
         if frame is not None and not frame.rerun:
             self.restore(block, frame, head)

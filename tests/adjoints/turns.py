@@ -201,3 +201,22 @@ def bound_anew_where_it_is_called(x, n):
             z = z * 0.5 + y
         s += _doubled(y, 2) + np.sum(z)
     return s + np.sum(y * y)
+
+
+def _between(x, a, n):
+    t = 0.0
+    for i in range(4):
+        t = x[i] + 0.5 * t
+    s = 0.0
+    for i in range(n):
+        s += t * x[i]
+    if n > 1:
+        s += t * x[1]
+    if a > 0.5:
+        s += t * t
+    return s
+
+
+def read_behind_and_in_branches(x, a, n):
+    """Also where the last branch that reads it is not gone through."""
+    return _between(x, a, n) + _between(x, a * 0.1, n) + _between(x, a * 0.1, n - 1)
