@@ -255,15 +255,23 @@ class Plan:
     def within(self, loop: Loop) -> list[Any]:
         return self.inside[id(loop)]
 
-    def turns_of_all(self, loop: Loop) -> Expr | None:
-        """How many turns a loop has in all those of the loops around it, if parameters alone say so and no branch is on the way; where
-        one around it is run again, in one turn of that."""
+    def stored_with(self, loop: Loop) -> list[Loop]:
+        """The loops around it from the one on whose turns are recorded with its own, and itself."""
         around = [*loop.around, loop]
         while any(q.rerun or q.steps for q in around[:-1]):
             around = around[1:]
+        return around
+
+    def turns_of_all(self, loop: Loop, before: bool = False) -> Expr | None:
+        """How many turns a loop has in all those of the loops around it, if parameters alone say so and no branch is on the way; where
+        one around it is run again, in one turn of that. With `before`, if what is known before the first of them says so."""
+        around = self.stored_with(loop)
+        inside = {n for s in [around[0], *self.within(around[0])] for n in (*sets(s), getattr(s, "var", ""))}
         total: Expr = ONE
         for q in around:
-            count = None if q.trips or q.steps or id(q) in self.branched else self.of_parameters(q.count)
+            count = None
+            if not (q.trips or q.steps or id(q) in self.branched):
+                count = self.of_parameters(q.count, inside if before else None)
             if count is None or q.test is not None:
                 return None
             clamped = isinstance(count, Apply) and count.op == "max" and count.args[1] == ZERO
@@ -272,21 +280,23 @@ class Plan:
             total = count if total == ONE else Apply("mul", (total, count))
         return total
 
-    def of_parameters(self, e: Expr) -> Expr | None:
-        """An expression of integers by what is known before all else."""
+    def of_parameters(self, e: Expr, inside: set[str] | None = None) -> Expr | None:
+        """An expression of integers by what is known before all else, or by names that are not set `inside` of a loop."""
         if isinstance(e, Const) or (isinstance(e, Name) and e.name in self.p.params):
             return e
         if isinstance(e, Name):
+            if inside is not None and e.name not in inside:
+                return e
             known = self.defined.get(e.name)
-            return None if known is None else self.of_parameters(known)
+            return None if known is None else self.of_parameters(known, inside)
         if isinstance(e, Extent):
             extents = self.p.arrays[e.base].extents
-            return e if extents is None else self.of_parameters(extents[e.axis])
+            return e if extents is None else self.of_parameters(extents[e.axis], inside)
         if not isinstance(e, Apply) or e.op not in ("add", "sub", "mul", "floor_divide", "max", "min"):
             return None
         if e.op == "floor_divide" and not (isinstance(e.args[1], Const) and e.args[1].value > 0):
             return None  # which may be by zero where the loops around do not run at all
-        parts = [self.of_parameters(a) for a in e.args]
+        parts = [self.of_parameters(a, inside) for a in e.args]
         return None if None in parts else Apply(e.op, tuple(a for a in parts if a is not None))
 
     # ------------------------------------------------ which loops run again

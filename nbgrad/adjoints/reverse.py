@@ -77,6 +77,7 @@ class Adjoint(Sweep):
         self.once: Loop | None = None  # the loop that only the reverse sweep runs
         self.later: list[Let] = []  # what is made of its sums
         self.room: Lines = []  # for what the turns save that are run again between two copies
+        self.ahead: Lines = []  # of the loop that is being written, and is in no other stored one
         self.before: Lines = []  # what the next loop begins its turns with
         self.sides: dict[
             str, str
@@ -235,6 +236,9 @@ class Adjoint(Sweep):
         before, self.before = self.before, []
         save = self.recording and bool(s.saved) and self.plan.has_adjoint(s)
         frame, recording = self.frame, self.recording
+        ahead = self.ahead
+        if frame is None:
+            self.ahead = []
         if save:
             self.storage(s, out, nested=frame is not None, in_branch=in_branch)
         self.pairs([(n, first) for n, first, _ in s.carried], out)
@@ -269,6 +273,9 @@ class Adjoint(Sweep):
             body.append(f"{s.trips} += 1")
         if s.stopped is not None:
             body += [f"if {w.text(s.stopped)}:", ["break"]]
+        if frame is None:
+            out += self.ahead
+            self.ahead = ahead
         if not body:
             return
         out += [self.dealt(s, head), body]
@@ -468,6 +475,12 @@ class Adjoint(Sweep):
             if sized is not None:
                 if new:
                     self.first.append(f"{store} = np.empty({self.w.text(sized)}{dtype})")
+                continue
+            known = (
+                None if in_branch or s.trips or (again and again.steps) else self.plan.turns_of_all(s, True)
+            )
+            if known is not None:
+                self.ahead.append(f"{store} = np.empty({self.w.text(known)}{dtype})")
                 continue
             if new:
                 self.first.append(f"{store} = np.empty(0{dtype})")

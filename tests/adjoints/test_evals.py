@@ -1,6 +1,7 @@
 """GradBench's programs: the adjoint against the tangent and differences, under each policy; `asv_benchmarks/gradbench/` measures them."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,29 @@ def test_room_for_all_turns_is_made_before_them() -> None:
         value, moved = f.jvp(given, (np.ones(4), None, None))
         assert made.plain(*given, bar, 1.0) == pytest.approx(value, rel=1e-14)
         assert bar.sum() == pytest.approx(moved, rel=1e-12)
+
+
+def powers(x, size):
+    """Blocks, whose length a turn knows."""
+    s = 0.0
+    for b in range((len(x) + size - 1) // size):
+        low = b * size
+        many = min(size, len(x) - low)
+        y = np.empty((3, many))
+        for k in range(3):
+            for i in range(many):
+                y[k, i] = math.exp(x[low + i] * (k + 1))
+        for k in range(3):
+            for i in range(many):
+                s += math.sin(y[k, i] * y[0, i])
+    return s
+
+
+def test_room_is_made_before_the_first_of_the_loops_that_save() -> None:
+    x = np.linspace(-0.5, 0.5, 7)
+    f = differentiable(powers)
+    text = f.adjoint_source(x, 3)
+    assert "reserve" not in text and re.search(r"\n {8}saved_\w+ = np.empty\(3 \* max\(many, 0\)\)", text)
+    assert f.memory(x, 3).saved == 8 * 3 * 3
+    (grad,), moves = f.grad(x, 3), [f.jvp((x, 3), (e, None))[1] for e in np.eye(7)]
+    np.testing.assert_allclose(grad, moves, rtol=1e-11)
