@@ -11,6 +11,8 @@ from nbgrad.ops.linear.decompositions import linalg_qr as qr
 from nbgrad.ops.linear.decompositions import linalg_svd as svd
 from nbgrad.ops.linear.determinants import det
 from nbgrad.ops.linear.determinants import linalg_slogdet as slogdet
+from nbgrad.ops.linear.eig import eigvals
+from nbgrad.ops.linear.eig import linalg_eig as eig
 from nbgrad.ops.linear.ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from nbgrad.ops.linear.lu import linalg_lu as lu
 from nbgrad.ops.linear.lu import linalg_lu_solve as lu_solve
@@ -41,7 +43,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "householder_product",
     "inv",

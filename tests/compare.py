@@ -7,6 +7,8 @@ import numpy as np
 
 RTOL = {"float64": 1e-11, "float32": 4e-6, "float16": 1e-3, "bfloat16": 8e-3}
 ATOL = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-4, "bfloat16": 8e-4}
+for _tolerance in (RTOL, ATOL):  # of complex numbers that of their parts
+    _tolerance |= {"complex128": _tolerance["float64"], "complex64": _tolerance["float32"]}
 
 
 def outcome(run: Callable[[], Any]) -> Any:

@@ -49,7 +49,7 @@ INEXACT = (
 ANY_OF_EQUALS = ("sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "msort")
 LARGEST = 1 << 16  # elements of all operands of a sample
 NOT_THERE = re.compile(r"has no attribute '(\w+)'|cannot import name '(\w+)'")
-OTHER_DTYPES = re.compile(r"complex|Complex|sparse|Sparse|quantize|float8|uint(16|32|64)\b")
+OTHER_DTYPES = re.compile(r"complex32|ComplexHalf|sparse|Sparse|quantize|float8|uint(16|32|64)\b")
 
 
 class Unsupported(Exception):
@@ -168,7 +168,7 @@ def recipe(torch: ModuleType, value: Any, memo: dict[int, Any]) -> Any:
         if value.type != "cpu":
             raise Unsupported(str(value))
         return Named(f"device {value}")
-    if isinstance(value, (complex, torch.Generator)):
+    if isinstance(value, torch.Generator):
         raise Unsupported(type(value).__name__)
     if type(value) in (list, tuple):
         return type(value)(recipe(torch, v, memo) for v in value)
@@ -193,6 +193,8 @@ SUBJECT_DTYPES = (
     "int8",
     "uint8",
     "bool",
+    "complex64",
+    "complex128",
 )
 
 
@@ -237,13 +239,15 @@ class Sample:
     source: str
 
     def exact(self) -> Sample:
-        """The same numbers in float64."""
+        """The same numbers in float64, or complex128."""
 
         def wide(part: Any) -> Any:
             if isinstance(part, Memory):
                 flat = numbers(part.flat)
-                low = flat.dtype.name in ("float32", "float16")
-                return replace(part, flat=flat.astype("float64")) if low else part
+                name = {"float32": "float64", "float16": "float64", "complex64": "complex128"}.get(flat.dtype.name)
+                return replace(part, flat=flat.astype(name)) if name else part
+            if part.path in ("complex64", "cfloat"):
+                return Named("complex128")
             low_names = ("float32", "float16", "bfloat16", "float", "half")
             return Named("float64") if part.path in low_names else part
 
@@ -566,7 +570,7 @@ def fits(mode: str, op: Variants, sample: Sample, dtype: str) -> bool:
     if mode == "gradient":
         return grad
     if mode in ("second", "forward"):
-        return grad and dtype == "float64"
+        return grad and dtype in ("float64", "complex128")
     if mode == "method":
         return info.method_variant is not None
     if mode == "operator":
@@ -575,7 +579,7 @@ def fits(mode: str, op: Variants, sample: Sample, dtype: str) -> bool:
         return info.inplace_variant is not None and isinstance(sample.args[0], Memory)
     if mode == "in place operator":
         return info.inplace_operator_variant is not None and isinstance(sample.args[0], Memory)
-    return not mode.startswith("out") or (info.supports_out and dtype in ("float64", "int64", "bool"))
+    return not mode.startswith("out") or (info.supports_out and dtype in ("float64", "int64", "bool", "complex128"))
 
 
 # ---------------------------------------------------------------- comparing
@@ -627,8 +631,6 @@ def differences(
     op: Variants, mode: str, sample: Sample, torch: ModuleType, tol: float = 1.0
 ) -> Iterator[Finding]:
     want = outcome(torch, mode, op, sample)
-    if any(is_tensor(v) and v.dtype.is_complex for _, v in want.facts):
-        raise Unsupported("complex result")
     if want.error is not None and OTHER_DTYPES.search(str(want.error)):
         raise Unsupported(str(want.error))
     got = outcome(SUBJECT, mode, op, sample)
@@ -649,7 +651,7 @@ def differences(
             if (
                 kind == "value"
                 and is_tensor(w)
-                and str(w.dtype) in ("torch.float32", "torch.float16", "torch.bfloat16")
+                and str(w.dtype) in ("torch.float32", "torch.float16", "torch.bfloat16", "torch.complex64")
             ):
                 exact = exact or outcome(torch, mode, op, sample.exact())
                 if n < len(exact.facts) and no_worse(g, w, exact.facts[n][1], tol):
@@ -728,7 +730,7 @@ def close(a: np.ndarray, b: np.ndarray, op: Variants, tol: float, name: str) -> 
 def no_worse(got: Any, want: Any, exact: Any, tol: float) -> bool:
     """Whether it is no farther than torch's from the result of the same numbers in float64."""
     name = str(want.dtype).removeprefix("torch.")
-    a, b, x = (array(t).astype("float64") for t in (got, want, exact))
+    a, b, x = (array(t).astype("complex128" if name == "complex64" else "float64") for t in (got, want, exact))
     with np.errstate(all="ignore"):
         room = tol * (RTOL[name] * np.abs(x) + ATOL[name])
         fine = (np.abs(a - x) <= 2 * np.abs(b - x) + room) | (a == b) | (np.isnan(a) & np.isnan(b))

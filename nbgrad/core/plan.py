@@ -401,6 +401,11 @@ _CAST_WORDS = {
     **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve"), _CASTABLE),
     **{f"linalg_{n}": _CASTABLE.replace("{name}", n) for n in ("matrix_power", "tensorinv", "tensorsolve")},
     **{f"linalg_{n}": _CASTABLE.replace("{name}", f"linalg.{n}") for n in ("cond", "pinv")},
+    **{
+        f"linalg_{n}": f"torch.linalg.{n}: Expected eigenvalues to be safely castable from {{want}} dtype, but got eigenvalues with "
+        "dtype {got}"
+        for n in ("eig", "eigvals")
+    },
     "linalg_lstsq": "torch.linalg.lstsq: Expected solution to be safely castable from {want} dtype, but got solution with dtype {got}",
 }
 

@@ -53,6 +53,7 @@ for _prefix in ("", "linalg_"):
 _make("geqrf", "a", "tau")
 _make("svd", "U", "S", "V")
 _make("linalg_svd", "U", "S", "Vh")
+_make("linalg_eig", "eigenvalues", "eigenvectors")
 _make("linalg_eigh", "eigenvalues", "eigenvectors")
 _make("linalg_inv_ex", "inverse", "info")
 _make("linalg_solve_ex", "result", "info")

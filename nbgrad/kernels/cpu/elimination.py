@@ -23,10 +23,12 @@ def @NAME@(start, stop, meta, a, pivots, infos):
         info = 0
         for k in range(steps):
             best = k
-            top = abs(a[begin + k * columns + k])
+            v = a[begin + k * columns + k]
+            top = {size}
             if top == top:  # no comparison finds a NaN, but the first is where the search begins
                 for i in range(k + 1, rows):
-                    size = abs(a[begin + i * columns + k])
+                    v = a[begin + i * columns + k]
+                    size = {size}
                     if size > top:
                         top = size
                         best = i
@@ -53,10 +55,11 @@ def @NAME@(start, stop, meta, a, pivots, infos):
 '''
 
 
-@cached(2)
+@cached(4)
 def lu(code: str) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes; `meta` holds the rows and columns of a matrix."""
-    return _LU.format(scalar=SCALARS[code]), ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8")
+    """Source and parameter codes; `meta` holds the rows and columns of a matrix. Of complex numbers LAPACK compares another size."""
+    size = "abs(v.real) + abs(v.imag)" if code[0] == "c" else "abs(v)"
+    return _LU.format(scalar=SCALARS[code], size=size), ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8")
 
 
 _TRIANGLE = '''"""The solutions x, which hold the right sides at first, of systems whose matrices are triangles."""
@@ -85,10 +88,10 @@ def @NAME@(start, stop, meta, x, a):
 '''
 
 
-def triangle() -> tuple[str, tuple[str, ...]]:
-    """Of float64. `meta` holds the rows of a matrix, the columns of x, whether the upper triangle is read, and whether what stands on
+def triangle(code: str) -> tuple[str, tuple[str, ...]]:
+    """Of the widest numbers ("f8", "c16"). `meta` holds the rows of a matrix, the columns of x, whether the upper triangle is read, and whether what stands on
     the diagonal is not, being 1. The other triangle is not read."""
-    return _TRIANGLE, ("i8", "i8", "*i8", "*f8", "*f8")
+    return _TRIANGLE, ("i8", "i8", "*i8", f"*{code}", f"*{code}")
 
 
 _PARTS = '''"""The permutation p, which is 0 at first, the lower triangle l and the upper one u, of what elimination leaves in one."""

@@ -41,11 +41,11 @@ _NOT_POSITIVE = (
 
 
 def _cholesky_back(g: Tensor, y: Tensor, upper: bool) -> Tensor:
-    low, grad = (y.mT, g.mT) if upper else (y, g)
-    product = matmul(low.mT, grad)
-    half = e.mul(e.add(tril(product), tril(product, -1).mT), 0.5)
+    low, grad = (y.mH, g.mH) if upper else (y, g)
+    product = matmul(low.mH, grad)
+    half = e.mul(e.add(tril(product), tril(product, -1).mH), 0.5)
     lower: dict[str, Any] = {"unitriangular": False}
-    left = _solve_triangular(low.mT, half, upper=True, left=True, **lower)
+    left = _solve_triangular(low.mH, half, upper=True, left=True, **lower)
     return _solve_triangular(low, left, upper=False, left=False, **lower)
 
 
@@ -61,11 +61,12 @@ def _cholesky_op(node_name: str) -> Callable[..., Tensor]:
             made, at = solver.cholesky(A, upper)
             _refuse_failed(name, at, _NOT_POSITIVE)
             return made
-        low, infos = lapack.cholesky(A._host().mT if upper else A._host())
+        low, infos = lapack.cholesky(lapack.adjoint(A._host()) if upper else A._host())
         if name is not None and infos.any():
             raise _refused(name, infos, _NOT_POSITIVE)
-        return by_columns(low.mT if upper else low)
+        return by_columns(lapack.adjoint(low) if upper else low)
 
+    factor.op.holomorphic = False  # type: ignore[attr-defined]
     return factor
 
 
@@ -80,8 +81,8 @@ def _checked_cholesky(A: Tensor, upper: bool, name: str | None) -> Tensor:
 
 @quickly(small.cholesky)
 def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower triangle L of `A = L @ L.mT`, of symmetric matrices whose eigenvalues are positive: others are refused. With `upper` it is
-    `L.mT` instead. Only the lower triangle of A is read (or the upper); its gradient is symmetric.
+    """The lower triangle L of `A = L @ L.mH`, of symmetric (Hermitian) matrices whose eigenvalues are positive: others are refused. With
+    `upper` it is `L.mH` instead. Only the lower triangle of A is read (or the upper); its gradient is symmetric.
 
     >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
     tensor([[2., 0.],
@@ -109,11 +110,11 @@ def _unfactored(A: Tensor, found: Tensor, upper: bool) -> Tensor:
         return bare(A, tuple(A.shape)[:-2], dtype=dtypes.int32)
     if not A.is_cpu:
         return solver.cholesky(A.detach(), upper)[1]
-    pivots = found._host().diagonal(0, -2, -1)
+    pivots = found._host().diagonal(0, -2, -1).real
     if (pivots > 0).all():
         return of_array(np.zeros(pivots.shape[:-1], np.int32))
     a = A.detach()._host()
-    return of_array(lapack.cholesky(a.mT if upper else a)[1])
+    return of_array(lapack.cholesky(lapack.adjoint(a) if upper else a)[1])
 
 
 @method
@@ -140,22 +141,25 @@ def _solve_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool, wanted: A
     back = _solve_factored(g, L, upper=upper)
     if not wanted[1]:
         return [back, None]
-    product = matmul(back, y.mT)
-    whole = e.neg(e.add(product, product.mT))
+    product = matmul(back, y.mH)
+    whole = e.neg(e.add(product, product.mH))
     return [back, matmul(L, whole) if upper else matmul(whole, L)]  # of the whole, as in PyTorch
 
 
 @differentiable("CholeskySolve", all=_solve_factored_back)
 def _solve_factored(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
-    low = L.mT if upper else L
+    low = L.mH if upper else L
     half = _solve_triangular(low, B, upper=False, left=True, unitriangular=False)
-    return _solve_triangular(low.mT, half, upper=True, left=True, unitriangular=False)
+    return _solve_triangular(low.mH, half, upper=True, left=True, unitriangular=False)
+
+
+_solve_factored.op.holomorphic = False
 
 
 @method
 @quickly(small.cholesky_solve)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The X of `A @ X = B`, where `A = L @ L.mT` and L is given, or, with `upper`, `L.mT`.
+    """The X of `A @ X = B`, where `A = L @ L.mH` and L is given, or, with `upper`, `L.mH`.
 
     >>> L = torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
     >>> torch.cholesky_solve(torch.tensor([[8.0], [12.0]]), L)
@@ -186,7 +190,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | N
 
 
 def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tensor:
-    whole = e.neg(matmul(matmul(y, e.add(g, g.mT)), y))
+    whole = e.neg(matmul(matmul(y, e.add(g, g.mH)), y))
     return matmul(L, whole) if upper else matmul(whole, L)  # of the whole, as in PyTorch
 
 
@@ -202,9 +206,12 @@ def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
     return _solve_factored(expand(eye, L.shape), L, upper=upper)
 
 
+_invert_factored.op.holomorphic = False
+
+
 @method
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of `A = L @ L.mT`, of which L is given, or, with `upper`, `L.mT`.
+    """The inverse of `A = L @ L.mH`, of which L is given, or, with `upper`, `L.mH`.
 
     >>> torch.cholesky_inverse(torch.tensor([[2.0, 0.0], [1.0, 2.0]]))
     tensor([[ 0.3125, -0.1250],

@@ -603,12 +603,12 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The sum of products along `dim`, of tensors that broadcast: a batch of `dot`. The gradient of each is `g` times the other.
+    """The sum of products along `dim`, of tensors that broadcast: a batch of `vdot`. The gradient of each is `g` times the other.
 
     >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]))
     tensor([21., 43.])
     """
-    if not x.dtype.is_floating_point:
+    if not x.dtype.inexact:
         raise RuntimeError(
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.scalar_name}"
         )
@@ -617,7 +617,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
             f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {x.dtype.scalar_name} and y of "
             f"type {y.dtype.scalar_name} instead"
         )
-    result = x.dot(y) if x.ndim == y.ndim == 1 else _sum(mul(x, y), dim)
+    result = x.vdot(y) if x.ndim == y.ndim == 1 else _sum(mul(hooks.conj(x), y), dim)
     return result if out is None else into("linalg_vecdot", out, result, (x, y))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.warn import warn_once
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.quick import quickly, replayed
 from nbgrad.dispatch.return_types import results
@@ -41,6 +42,7 @@ from nbgrad.ops.reduce.extremes import amax
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import clone, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.parts import imag, real
 from nbgrad.ops.views.shape import expand, squeeze, unsqueeze
 from nbgrad.ops.views.slices import diagonal, narrow
 
@@ -55,7 +57,27 @@ def _refuse_lost(name: str, lost: Any, why: str) -> None:
 
 
 def _skew(t: Tensor) -> Tensor:
-    return e.sub(t, t.mT)
+    return e.sub(t, t.mH)
+
+
+def _real(t: Tensor) -> Tensor:
+    """The real parts, of real numbers themselves."""
+    return real(t) if t._spec.dtype.is_complex else t
+
+
+def _inexact(A: Tensor) -> bool:
+    """Whether LAPACK has routines for it."""
+    return A.dtype.inexact and not A.dtype.narrow
+
+
+def _check_phases(name: str, vectors: str, *arriving: Tensor) -> None:
+    """Refuse a gradient by a phase that complex vectors have by chance: that of each, or of each pair, whose second ones turn the other way.
+    What arrives along it is the imaginary part on these diagonals."""
+    if transforms.wrapped(arriving) or not arriving[0].is_cpu:
+        return  # which shows nobody its values
+    along = [imag(diagonal(t.detach(), 0, -2, -1))._host() for t in arriving]
+    if not np.allclose(along[0], -along[-1] if len(along) > 1 else 0, 1e-2, 1e-2):
+        raise RuntimeError(f"{name}: The {vectors}")
 
 
 def _plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
@@ -67,15 +89,15 @@ def _plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 def _tall_qr_back(gq: Tensor | None, gr: Tensor | None, q: Tensor, r: Tensor) -> Tensor:
     inner = _plus(
-        None if gr is None else matmul(gr, r.mT),
-        None if gq is None else e.neg(matmul(q.mT, gq)),
+        None if gr is None else matmul(gr, r.mH),
+        None if gq is None else e.neg(matmul(q.mH, gq)),
     )
     assert inner is not None
     upper = triu(inner)
-    both = e.sub(e.add(upper, upper.mT), diag_embed(diagonal(upper, 0, -2, -1)))
+    both = e.sub(e.add(upper, upper.mH), diag_embed(_real(diagonal(upper, 0, -2, -1))))
     total = _plus(gq, matmul(q, both))
     assert total is not None
-    return solve_triangular(r.mT, total, upper=False, left=False)
+    return solve_triangular(r.mH, total, upper=False, left=False)
 
 
 def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
@@ -92,13 +114,13 @@ def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
     gq, gr = g
     if rows >= columns:
         return _tall_qr_back(gq, gr, y0, y1)
-    # The columns beyond the square are Q^T times those of the matrix: their gradient goes there, and through Q.
+    # The columns beyond the square are Q^H times those of the matrix: their gradient goes there, and through Q.
     square, rest = narrow(y1, -1, 0, rows), narrow(y1, -1, rows, columns - rows)
     if gr is None:
         first = _tall_qr_back(gq, None, y0, square)
         return cat([first, zeros(rest._spec.dense())], -1)
     g_rest = narrow(gr, -1, rows, columns - rows)
-    through = _plus(gq, matmul(matmul(y0, rest), g_rest.mT))
+    through = _plus(gq, matmul(matmul(y0, rest), g_rest.mH))
     first = _tall_qr_back(through, narrow(gr, -1, 0, rows), y0, square)
     return cat([first, matmul(y0, g_rest)], -1)
 
@@ -120,6 +142,9 @@ def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
         return nothing, by_columns(np.asarray(lapack.qr(a, "r")))
     q, r = lapack.qr(a, mode)
     return by_columns(q), by_columns(r)
+
+
+_qr.op.holomorphic = False
 
 
 @quickly(small.qr)
@@ -187,7 +212,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    if not input.dtype.is_floating_point or input.dtype.narrow:
+    if not _inexact(input):
         raise NotImplementedError(f"\"geqrf_cpu\" not implemented for '{input.dtype.scalar_name}'")
     return results("geqrf", _geqrf(input), out, (input,))
 
@@ -204,7 +229,7 @@ def _reflections(input: Tensor, tau: Tensor) -> tuple[Tensor, list[tuple[Tensor,
 
 
 def _along(v: Tensor, t: Tensor) -> Tensor:
-    return matmul(v.transpose(-2, -1), t)
+    return matmul(v.mH, t)
 
 
 def _reflect_back(g: Tensor, input: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
@@ -216,10 +241,10 @@ def _reflect_back(g: Tensor, input: Tensor, tau: Tensor) -> tuple[Tensor, Tensor
     vectors, factors = [], []
     for (v, scale), before in zip(each, reversed(done)):
         a, b = _along(v, g), _along(v, before)
-        factors.append(squeeze(e.neg(_sum(e.mul(a, b), -1, True)), -1))
-        both = e.add(matmul(g, b.transpose(-2, -1)), matmul(before, a.transpose(-2, -1)))
-        vectors.append(e.neg(e.mul(scale, both)))
-        g = e.sub(g, e.mul(scale, matmul(v, a)))
+        turned = hooks.conj(scale)
+        factors.append(squeeze(e.neg(_sum(e.mul(a, hooks.conj(b)), -1, True)), -1))
+        vectors.append(e.neg(e.add(e.mul(turned, matmul(g, b.mH)), e.mul(scale, matmul(before, a.mH)))))
+        g = e.sub(g, e.mul(turned, matmul(v, a)))
     if not each:
         return full(input._spec.dense(), 0), full(tau._spec.dense(), 0)
     rest = input.shape[-1] - len(vectors)
@@ -239,9 +264,12 @@ def _reflect(input: Tensor, tau: Tensor) -> Tensor:
     return result if each else clone(result)
 
 
+_reflect.op.holomorphic = False
+
+
 @replayed
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of reflections `I - tau * outer(v, v)`, whose vectors stand in the columns of `input`, below the
+    """The first columns of the product of reflections `I - tau * outer(v, v.conj())`, whose vectors stand in the columns of `input`, below the
     diagonal: above it they are 0, on it 1. So LAPACK keeps the `Q` of a `qr`.
 
     >>> torch.linalg.householder_product(torch.tensor([[5.0], [1.0]]), torch.tensor([1.0]))
@@ -269,7 +297,7 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
         raise RuntimeError(
             f"{words} tau dtype {tau.dtype.scalar_name} does not match input dtype {input.dtype.scalar_name}"
         )
-    if not input.dtype.is_floating_point or input.dtype.narrow:
+    if not _inexact(input):
         raise NotImplementedError(f"\"orgqr_cpu\" not implemented for '{input.dtype.scalar_name}'")
     result = _reflect(input, tau)
     return result if out is None else into("linalg_householder_product", out, result, (input, tau))
@@ -285,8 +313,8 @@ def _square(vectors: Tensor, columns: int) -> Tensor:
 def _turn_back(
     g: Tensor, input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool
 ) -> tuple[Tensor, Tensor]:
-    of_Q = matmul(g, other.mT) if left else matmul(other.mT, g)
-    vectors, factors = _reflect_back(of_Q.mT if transpose else of_Q, _square(input, input.shape[-2]), tau)
+    of_Q = matmul(g, other.mH) if left else matmul(other.mH, g)
+    vectors, factors = _reflect_back(of_Q.mH if transpose else of_Q, _square(input, input.shape[-2]), tau)
     return _square(vectors, input.shape[-1]), factors
 
 
@@ -298,9 +326,12 @@ def _turn_back(
 )
 def _turn(input: Tensor, tau: Tensor, other: Tensor, *, left: bool, transpose: bool) -> Tensor:
     Q = _reflect(_square(input, input.shape[-2]), tau)
-    Q = Q.mT if transpose else Q
+    Q = Q.mH if transpose else Q
     turned: Tensor = matmul(other.mT, Q.mT) if left else matmul(Q.mT, other.mT)
     return turned.mT  # by columns, as LAPACK writes it
+
+
+_turn.op.holomorphic = False
 
 
 @method
@@ -325,7 +356,7 @@ def ormqr(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The square `Q` of a `geqrf`, or its transpose, times `input3`; `input3` times that with `left=False`. `input2` are
+    """The square `Q` of a `geqrf`, or its conjugate transpose, times `input3`; `input3` times that with `left=False`. `input2` are
     the factors that `geqrf` calls `tau`. `Q` is made on the way.
 
     >>> A = torch.tensor([[3.0, 1.0], [4.0, 2.0]])
@@ -362,13 +393,19 @@ def ormqr(
                 f"{words} Expected input and {name} to have the same dtype, but input has dtype{input.dtype.scalar_name} and {name} "
                 f"has dtype {t.dtype.scalar_name}"
             )
-    if not input.dtype.is_floating_point or input.dtype.narrow:
+    if not _inexact(input):
         raise NotImplementedError(f"\"ormqr_cpu\" not implemented for '{input.dtype.scalar_name}'")
     result: Tensor = _turn(input, tau, other, left=left, transpose=transpose)
     return result if out is None else into("ormqr", out, result, (input, tau, other))
 
 
 # ---------------------------------------------------------------- eigenvalues of symmetric matrices
+
+_BY_CHANCE = (
+    "in the complex case are specified up to multiplication by e^{i phi}. The specified loss function depends on this "
+)
+_EIGENVECTORS = f"eigenvectors {_BY_CHANCE}quantity, so it is ill-defined."
+_SINGULAR_VECTORS = f"singular vectors {_BY_CHANCE}phase term, making it ill-defined."
 
 
 def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
@@ -377,16 +414,19 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
     if gv is not None:
         gaps = e.sub(unsqueeze(y0, -2), unsqueeze(y0, -1))
         gaps = masked_fill(gaps, identity(y0, y0.shape[-1], dtype=dtypes.bool_), math.inf)
-        turned = e.div(matmul(y1.mT, gv), gaps)
-        inner = _plus(inner, e.mul(e.add(turned, turned.mT), 0.5))
+        turned = matmul(y1.mH, gv)
+        if turned._spec.dtype.is_complex:
+            _check_phases("linalg_eigh_backward", _EIGENVECTORS, turned)
+        turned = e.mul(turned, e.reciprocal(gaps))
+        inner = _plus(inner, e.mul(e.add(turned, turned.mH), 0.5))
     assert inner is not None
-    return matmul(matmul(y1, inner), y1.mT)
+    return matmul(matmul(y1, to_dtype(inner, y1.dtype)), y1.mH)
 
 
 @differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
     if unread("linalg.eigh", A, asks=True):
-        return bare(A, tuple(A.shape)[:-1]), bare(A, A.shape, columns=True)
+        return bare(A, tuple(A.shape)[:-1], dtype=A.dtype.to_real()), bare(A, A.shape, columns=True)
     why = f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1})."
     if not A.is_cpu:
         *made, infos = solver.eigh(A, UPLO)
@@ -397,10 +437,14 @@ def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
     return of_array(values), by_columns(vectors)
 
 
+_eigh.op.holomorphic = False
+
+
 @quickly(small.eigh)
 def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
-    """The eigenvalues of symmetric matrices, in rising order, and their vectors as columns: `A = V @ diag(L) @ V.mT`. `UPLO` says which
-    triangle is read, the lower ("L") or the upper ("U"). The gradient of the vectors is defined only where no two values are equal.
+    """The eigenvalues of symmetric (Hermitian) matrices, in rising order, and their vectors as columns: `A = V @ diag(L) @ V.mH`. `UPLO`
+    says which triangle is read, the lower ("L") or the upper ("U"). The gradient of the vectors is defined only where no two values are
+    equal, and of complex ones where what is made of them does not depend on their phases.
 
     >>> L, V = torch.linalg.eigh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
     >>> L, V.abs()
@@ -410,15 +454,15 @@ def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     check_square("linalg.eigh", A)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    if A.dtype not in (dtypes.float32, dtypes.float64):
+    if not _inexact(A):
         raise NotImplementedError(f"\"linalg_eigh_cpu\" not implemented for '{A.dtype.scalar_name}'")
     return results("linalg_eigh", _eigh(A, UPLO=UPLO.upper()), out, (A,))
 
 
 @quickly(small.eigvalsh)
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of symmetric matrices, in rising order. `UPLO` says which triangle is read, the lower ("L") or the upper ("U"). The
-    gradient is `V @ diag(g) @ V.mT`, V being the eigenvectors.
+    """The eigenvalues of symmetric (Hermitian) matrices, in rising order. `UPLO` says which triangle is read, the lower ("L") or the upper
+    ("U"). The gradient is `V @ diag(g) @ V.mH`, V being the eigenvectors.
 
     >>> torch.linalg.eigvalsh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
     tensor([1., 3.])
@@ -443,18 +487,24 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
     gaps = e.mul(e.sub(row, row.mT), e.add(row, row.mT))
     gaps = masked_fill(gaps, identity(row, k, dtype=dtypes.bool_), 1.0)
     inner = None if gs is None else diag_embed(gs)
-    beside = None
+    beside, skew = None, []
     if gu is not None:
-        turned = matmul(u.mT, gu)
-        inner = _plus(inner, e.mul(e.div(_skew(turned), gaps), row))
+        turned = matmul(u.mH, gu)
+        skew.append(_skew(turned))
+        inner = _plus(inner, e.mul(e.div(skew[0], gaps), row))
         if u.shape[-2] > k:
             beside = matmul(e.div(e.sub(gu, matmul(u, turned)), row), vh)
     if gvh is not None:
-        turned = matmul(vh, gvh.mT)
-        inner = _plus(inner, e.mul(row.mT, e.div(_skew(turned), gaps)))
+        turned = matmul(vh, gvh.mH)
+        skew.append(_skew(turned))
+        inner = _plus(inner, e.mul(row.mT, e.div(skew[-1], gaps)))
         if vh.shape[-1] > k:
-            outside = e.sub(gvh, matmul(turned.mT, vh))
+            outside = e.sub(gvh, matmul(turned.mH, vh))
             beside = _plus(beside, matmul(e.div(u, row), outside))
+    if y0._spec.dtype.is_complex:
+        _check_phases("svd_backward", _SINGULAR_VECTORS, *skew)
+        if len(skew) == 2:
+            inner = _plus(inner, diag_embed(e.div(diagonal(skew[0], 0, -2, -1), e.mul(s, 2))))
     assert inner is not None
     total = _plus(matmul(matmul(u, inner), vh), beside)
     assert total is not None
@@ -467,7 +517,7 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
         *batch, rows, columns = tuple(A.shape)
         k = min(rows, columns)
         wide, down = (rows, columns) if full_matrices else (k, k)
-        values = bare(A, (*batch, k))
+        values = bare(A, (*batch, k), dtype=A.dtype.to_real())
         return bare(A, (*batch, rows, wide), True), values, bare(A, (*batch, down, columns), True)
     why = "the input matrix contained non-finite values."
     if not A.is_cpu:
@@ -479,11 +529,14 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
     return by_columns(u), of_array(s), by_columns(vh)
 
 
+_svd.op.holomorphic = False
+
+
 @quickly(small.svd)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     """`A = U @ diag(S) @ Vh`: singular values in falling order between rows and columns of length 1 at right angles. Of (m, n), `U` is (m,
     m) and `Vh` (n, n), or, without `full_matrices`, (m, k) and (k, n) with k = min(m, n). The gradient of `U` and `Vh` is defined only
-    where no two values are equal.
+    where no two values are equal, and of complex ones where what is made of them does not depend on their phases.
 
     >>> U, S, Vh = torch.linalg.svd(torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
     >>> S, U.abs()
@@ -512,7 +565,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 
 @method
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
-    """The older form of `linalg.svd`, which gives V itself: `A = U @ diag(S) @ V.mT`. `some=False` asks for the full matrices; without
+    """The older form of `linalg.svd`, which gives V itself: `A = U @ diag(S) @ V.mH`. `some=False` asks for the full matrices; without
     `compute_uv` U and V are zeros.
 
     >>> U, S, V = torch.svd(torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
@@ -528,7 +581,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
         rows, columns = tuple(input.shape)[-2:]
         batch = tuple(input.shape)[:-2]
         u, vh = (full(input._spec.dense().like((*batch, n, n)), 0) for n in (rows, columns))
-    return results("svd", (u, s, vh.mT), out, (input,))
+    return results("svd", (u, s, vh.mH), out, (input,))
 
 
 # ---------------------------------------------------------------- rank, pseudoinverse, least squares
@@ -542,8 +595,8 @@ def _threshold(s: Tensor, A: Tensor, atol: Any, rtol: Any) -> Tensor:
         rtol = 0.0 if given else dtypes.finfo(A.dtype).eps * max(tuple(A.shape)[-2:])
     wide = [unsqueeze(t, -1) if isinstance(t, Tensor) else t for t in (rtol, 0.0 if atol is None else atol)]
     relative = e.mul(largest, wide[0])
-    absolute = wide[1] if isinstance(wide[1], Tensor) else full(A._spec.plain.like(()), wide[1])
-    return e.maximum(relative, to_dtype(absolute, A.dtype))
+    absolute = wide[1] if isinstance(wide[1], Tensor) else full(s._spec.plain.like(()), wide[1])
+    return e.maximum(relative, to_dtype(absolute, s.dtype))
 
 
 _WIDE_ONLY = "This function doesn't handle types other than float and double"
@@ -565,7 +618,7 @@ def matrix_rank(
     tensor(1)
     """
     check_matrices("torch.linalg.matrix_rank", A, "input")
-    if A.dtype not in (dtypes.float32, dtypes.float64):
+    if not _inexact(A):
         raise RuntimeError(_WIDE_ONLY)
     A = A.detach()
     s = e.abs(eigvalsh(A)) if hermitian else svdvals(A)
@@ -576,10 +629,10 @@ def matrix_rank(
 
 
 def _pinv_back(g: Tensor, A: Tensor, y: Tensor) -> Tensor:
-    turned = g.mT
-    first = e.neg(matmul(matmul(y.mT, g), y.mT))
-    left = matmul(turned, matmul(y, y.mT))
-    right = matmul(matmul(y.mT, y), turned)
+    turned, other = g.mH, y.mH
+    first = e.neg(matmul(matmul(other, g), other))
+    left = matmul(turned, matmul(y, other))
+    right = matmul(matmul(other, y), turned)
     more = e.add(e.sub(left, matmul(matmul(A, y), left)), e.sub(right, matmul(right, matmul(y, A))))
     return e.add(first, more)
 
@@ -590,13 +643,16 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
         return full(A._spec.plain.like((*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
     if hermitian:
         s, v = _eigh(A, UPLO="L")
-        u, vh, size = v, v.mT, e.abs(s)
+        u, vh, size = v, v.mH, e.abs(s)
     else:
         u, s, vh = _svd(A, full_matrices=False)
         size = s
     kept = e.gt(size, _threshold(size, A, atol, rtol))
-    inverse = e.where(kept, e.reciprocal(s), full(A._spec.plain.like(()), 0))
-    return matmul(e.mul(vh.mT, unsqueeze(inverse, -2)), u.mT)
+    inverse = e.where(kept, e.reciprocal(s), full(s._spec.plain.like(()), 0))
+    return matmul(e.mul(vh.mH, unsqueeze(inverse, -2)), u.mH)
+
+
+_pinv.op.holomorphic = False
 
 
 @quickly(small.pinv)
@@ -617,7 +673,7 @@ def pinv(
     tensor([[0.5000, 0.0000, 0.0000],
             [0.0000, 0.0000, 0.2500]])
     """
-    if A.ndim < 2 or A.dtype not in (dtypes.float32, dtypes.float64):
+    if A.ndim < 2 or not _inexact(A):
         raise RuntimeError(
             f"linalg.pinv({A.dtype.scalar_name}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
             "double, cfloat or cdouble types"
@@ -644,11 +700,11 @@ def _lstsq_back(g: Any, A: Tensor, B: Tensor, y0: Tensor, y1: Tensor, rcond: Any
     inverse = pinv(A, rcond)
     ga = gb = None
     if g[0] is not None:
-        gb = matmul(inverse.mT, g[0])
-        ga = _pinv_back(matmul(g[0], B.mT), A, inverse)
+        gb = matmul(inverse.mH, g[0])
+        ga = _pinv_back(matmul(g[0], B.mH), A, inverse)
     if g[1] is not None and y1.numel():
         rest = e.mul(e.mul(e.sub(B, matmul(A, y0)), 2), unsqueeze(g[1], -2))
-        gb, ga = _plus(gb, rest), _plus(ga, e.neg(matmul(rest, y0.mT)))
+        gb, ga = _plus(gb, rest), _plus(ga, e.neg(matmul(rest, y0.mH)))
     return [ga, gb]
 
 
@@ -664,8 +720,11 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
     x = matmul(_pinv(A, atol=None, rtol=rcond, hermitian=False), B)
     if rests and rows > columns and (ranks == columns).all():
         rest = e.sub(B, matmul(A, x))
-        return x, _sum(e.mul(rest, rest), -2)
-    return x, full(A._spec.dense().like((0,)), 0)
+        return x, _sum(_real(e.mul(rest, hooks.conj(rest))), -2)
+    return x, full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
+
+
+_lstsq.op.holomorphic = False
 
 
 @quickly(small.lstsq)
@@ -699,7 +758,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         )
     if driver == "gels" or (driver == "gelsd" and rcond is not None and not 0 < rcond < 1):
         rcond = None  # LAPACK's looks at none, or takes its own
-    if driver in (None, "gelsy") and rcond is not None and rcond >= 1 and A.dtype.is_floating_point:
+    if driver in (None, "gelsy") and rcond is not None and rcond >= 1 and A.dtype.inexact:
         rcond = (
             1 - dtypes.finfo(A.dtype).eps
         )  # which counts the largest of what is not all 0, whatever is asked
@@ -711,7 +770,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         rests=driver not in (None, "gelsy"),
         whole=driver == "gels",
     )
-    nothing = full(A._spec.dense().like((0,)), 0)
+    nothing = full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     ranks = full(A._spec.plain.like((0,), dtype=dtypes.int64), 0) if driver == "gels" else rank
     parts = squeeze(x, -1) if vector else x, rest if not vector else nothing, ranks, values

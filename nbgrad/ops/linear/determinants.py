@@ -23,6 +23,7 @@ from nbgrad.ops.pointwise.arithmetic import remainder
 from nbgrad.ops.reduce.sums import prod
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import full, to_dtype
+from nbgrad.ops.views.parts import imag
 from nbgrad.ops.views.shape import expand, unsqueeze
 from nbgrad.ops.views.slices import diagonal
 
@@ -48,7 +49,7 @@ def _cofactors(A: Tensor) -> Tensor:
         return empty(A._spec.dense())
     if not A.is_cpu:
         return _cofactors_there(A)
-    a = A._host().astype(np.float64)
+    a = A._host().astype(np.complex128 if A.dtype.is_complex else np.float64)
     size = lapack.det(a)
     singular = size == 0
     safe = np.where(singular[..., None, None], np.eye(a.shape[-1]), a)
@@ -57,7 +58,7 @@ def _cofactors(A: Tensor) -> Tensor:
     if singular.any():
         u, s, vh = np.linalg.svd(a[singular])
         others = np.where(np.eye(s.shape[-1], dtype=bool), 1.0, s[..., None, :]).prod(-1)
-        found[singular] = (u * others[..., None, :]) @ vh * np.linalg.det(u @ vh)[..., None, None]
+        found[singular] = (u * others[..., None, :]).conj() @ vh.conj() * np.linalg.det(u @ vh)[..., None, None]
     return of_array(found.astype(A.dtype.np))
 
 
@@ -99,16 +100,20 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else into("linalg_det", out, result, (A,), EXPECTED)
 
 
-def _slogdet_back(g: Any, A: Tensor) -> Tensor:
-    if g[1] is None:
+def _slogdet_back(g: Any, A: Tensor, y0: Tensor) -> Tensor:
+    along = g[1]
+    if A._spec.dtype.is_complex and g[0] is not None:  # the sign turns, and turning it by an angle is a gradient beside the size's
+        turned = e.mul(imag(e.mul(g[0], y0.conj())), 1j)
+        along = turned if along is None else e.add(along, turned)
+    if along is None:
         return full(A._spec.dense(), 0)
-    return e.mul(g[1][..., None, None], _inv(A, name="linalg.inv").mT)
+    return e.mul(along[..., None, None], _inv(A, name="linalg.inv").mH)
 
 
 @differentiable("LinalgSlogdet", batch=lambda x: _slogdet(x), A=_slogdet_back)
 def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
     if unread("linalg.slogdet", A, asks=True):
-        return bare(A, tuple(A.shape)[:-2]), bare(A, tuple(A.shape)[:-2])
+        return bare(A, tuple(A.shape)[:-2]), bare(A, tuple(A.shape)[:-2], dtype=A.dtype.to_real())
     if not A.is_cpu:
         pivots, turns = _eliminated(A)
         return e.mul(prod(e.sign(pivots), -1), turns), _sum(e.log(e.abs(pivots)), -1)
@@ -116,9 +121,12 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
     return of_array(sign), of_array(size)
 
 
+_slogdet.op.holomorphic = False
+
+
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
-    """The sign of the determinant and the logarithm of its size, as `sign` and `logabsdet`, neither of which overflows; of singular
-    matrices 0 and `-inf`. The gradient of the logarithm is `g * inv(A).mT`, the sign has none.
+    """The sign of the determinant (of complex numbers its direction) and the logarithm of its size, as `sign` and `logabsdet`, neither of
+    which overflows; of singular matrices 0 and `-inf`. The gradient of the logarithm is `g * inv(A).mH`, a real sign has none.
 
     >>> torch.linalg.slogdet(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
     torch.return_types.linalg_slogdet(
@@ -145,7 +153,8 @@ def slogdet(input: Tensor, *, out: Any = None) -> Any:
 
 @method
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant: NaN where that is negative, `-inf` where it is 0. The gradient is `g * inv(input).mT`.
+    """The logarithm of the determinant: of real numbers NaN where that is negative, `-inf` where it is 0. The gradient is
+    `g * inv(input).mH`.
 
     >>> torch.logdet(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor(2.0794)
@@ -156,6 +165,9 @@ def logdet(input: Tensor) -> Tensor:
     check_square("logdet", input)
     check_floats("logdet", input)
     sign, size = _slogdet(input)
+    if input._spec.dtype.is_complex:
+        found: Tensor = e.add(e.log(sign), size)
+        return found
     return e.where(e.eq(sign, -1), full(input._spec.plain.like(()), float("nan")), size)
 
 

@@ -23,8 +23,18 @@ from nbgrad.memory.backend import cpu
 
 Array = np.ndarray[Any, Any]
 
-# `_lapack` is what NumPy's functions call, in float64, once they have looked at their arguments, which here are matrices of one dtype:
-# that look takes longer than a small matrix does. Of one that fails it leaves NaN, and what is not finite goes the other way.
+# `_lapack` is what NumPy's functions call, in float64 or complex128, once they have looked at their arguments, which here are matrices of
+# one dtype: that look takes longer than a small matrix does. Of one that fails it leaves NaN, and what is not finite goes the other way.
+
+
+def _signature(a: Array, kinds: str) -> str:
+    """The routine's kinds for such matrices, given those for real ones."""
+    return kinds.replace("d", "D") if a.dtype.kind == "c" else kinds
+
+
+def adjoint(a: Array) -> Array:
+    """The transposed matrices, of complex numbers their conjugates."""
+    return a.mT.conj() if a.dtype.kind == "c" else a.mT
 
 
 def quiet() -> np.errstate:
@@ -74,22 +84,24 @@ def eliminated(matrices: Array) -> tuple[Array, Array, Array]:
     a = np.array(matrices, order="C")
     pivots, infos = np.zeros((*batch, steps), np.int64), np.zeros(batch, np.int64)
     if count and steps:
-        code = f"f{a.itemsize}"
+        code = f"{a.dtype.kind}{a.itemsize}"
         _each(f"lu_{code}", _kernels.lu(code), count, [rows, columns], a, pivots, infos)
     return a, pivots.astype(np.int32), infos.astype(np.int32)
 
 
 @quiet()
 def triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
-    """X of A X = B, of triangles, with ones on the diagonal if they are `unit`; in float64, as what `solve` gives. Where a pivot is 0
-    there are infinities, as LAPACK's triangular solver leaves them."""
+    """X of A X = B, of triangles, with ones on the diagonal if they are `unit`; in the widest numbers, as what `solve` gives. Where a
+    pivot is 0 there are infinities, as LAPACK's triangular solver leaves them."""
     batch = a.shape[:-2]
     if batch != b.shape[:-2]:
         batch = np.broadcast_shapes(batch, b.shape[:-2])
         a, b = (np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (a, b))
-    x, a = np.array(b, np.float64, order="C"), np.asarray(a, np.float64, order="C")
+    code = "c16" if b.dtype.kind == "c" else "f8"
+    x, a = np.array(b, code, order="C"), np.asarray(a, code, order="C")
     if x.size:
-        _each("triangle_f8", _kernels.triangle(), int(np.prod(batch)), [*x.shape[-2:], upper, unit], x, a)
+        text, sizes = _kernels.triangle(code), [*x.shape[-2:], upper, unit]
+        _each(f"triangle_{code}", text, int(np.prod(batch)), sizes, x, a)
     return x.astype(b.dtype, copy=False)
 
 
@@ -119,7 +131,7 @@ def _solve_singular(a: Array, b: Array) -> tuple[Array, int]:
 def solve(a: Array, b: Array) -> tuple[Array, Array]:
     """X of A X = B, whose batch dimensions are the same."""
     infos = np.zeros(a.shape[:-2], np.int32)
-    x = _lapack.solve(a, b, signature="dd->d").astype(b.dtype, copy=False)
+    x = _lapack.solve(a, b, signature=_signature(a, "dd->d")).astype(b.dtype, copy=False)
     if np.isfinite(x).all():
         return x, infos
     try:
@@ -139,7 +151,7 @@ def solve(a: Array, b: Array) -> tuple[Array, Array]:
 @threaded
 @quiet()
 def inverse(a: Array) -> tuple[Array, Array]:
-    x = _lapack.inv(a, signature="d->d").astype(a.dtype, copy=False)
+    x = _lapack.inv(a, signature=_signature(a, "d->d")).astype(a.dtype, copy=False)
     if np.isfinite(x).all():
         return x, np.zeros(a.shape[:-2], np.int32)
     return solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
@@ -166,11 +178,12 @@ def _begun(a: Array) -> tuple[Array, int]:
     """The factor as far as it goes, column by column, and the column whose pivot is not positive; the rest is as it was."""
     low = np.tril(a)
     for k in range(len(low)):
-        low[k, k] -= low[k, :k] @ low[k, :k]
-        if not low[k, k] > 0:
+        line = low[k, :k].conj()
+        low[k, k] = pivot = (low[k, k] - low[k, :k] @ line).real
+        if not pivot > 0:
             return low, k + 1
-        low[k, k] = np.sqrt(low[k, k])
-        low[k + 1 :, k] = (low[k + 1 :, k] - low[k + 1 :, :k] @ low[k, :k]) / low[k, k]
+        low[k, k] = np.sqrt(pivot)
+        low[k + 1 :, k] = (low[k + 1 :, k] - low[k + 1 :, :k] @ line) / low[k, k]
     return low, 0
 
 
@@ -179,7 +192,7 @@ def _begun(a: Array) -> tuple[Array, int]:
 def cholesky(a: Array) -> tuple[Array, Array]:
     """The lower factors."""
     infos = np.zeros(a.shape[:-2], np.int32)
-    low = _lapack.cholesky_lo(a, signature="d->d").astype(a.dtype, copy=False)
+    low = _lapack.cholesky_lo(a, signature=_signature(a, "d->d")).astype(a.dtype, copy=False)
     if np.isfinite(low).all():
         return low, infos
     try:
@@ -232,10 +245,13 @@ def _factored_first(rows: int, columns: int) -> bool:
     return 3 * columns // 2 <= rows < 11 * columns // 6
 
 
+_SVDS = {"f": "f->fff", "d": "d->ddd", "F": "F->FfF", "D": "D->DdD"}
+
+
 def by_steps(a: Array, whole: bool) -> tuple[Array, Array, Array]:
     """Singular vectors and values of finite matrices: in their own dtype, as the signs depend on how many steps are taken."""
     rows, columns = a.shape[-2:]
-    call, kind = _lapack.svd_f if whole else _lapack.svd_s, "f->fff" if a.itemsize == 4 else "d->ddd"
+    call, kind = _lapack.svd_f if whole else _lapack.svd_s, _SVDS[a.dtype.char]
     if not _factored_first(rows, columns):
         return tuple(call(a, signature=kind))
     q, r = np.linalg.qr(a, "complete" if whole else "reduced")
@@ -252,14 +268,15 @@ def eigh(a: Array, uplo: str) -> tuple[Array, Array, Array]:
 
     def found(a: Array) -> tuple[Array, ...]:
         values, vectors = np.linalg.eigh(a, "U" if uplo == "U" else "L")
-        return values, turned(a, vectors, uplo == "U", a.itemsize == 4)
+        real = a.dtype.kind != "c"
+        return values, turned(a, vectors, uplo == "U", a.itemsize == 4) if real else vectors
 
     values, vectors = _finite_only(a, bad, found)
     if bad.any():
         # LAPACK turns none by an infinity on the diagonal, and none that is diagonal; one number is its own eigenvalue.
         beside = np.tril(read, -1) + np.triu(read, 1)
         iterated = _any(~np.isfinite(beside)) | (_any(np.isnan(read)) & _any(beside != 0))
-        values[bad] = np.nan if a.shape[-1] > 1 else a[bad][..., 0]
+        values[bad] = np.nan if a.shape[-1] > 1 else a[bad][..., 0].real
         vectors[bad] = np.eye(a.shape[-1])
         vectors[iterated] = np.nan
     return values, vectors, _any(np.isnan(read)) if a.shape[-1] > 2 else np.zeros(bad.shape, bool)
@@ -279,3 +296,16 @@ def svd(a: Array, whole: bool) -> tuple[Array, Array, Array, Array]:
 def qr(a: Array, mode: str) -> Any:
     with quiet():
         return np.linalg.qr(a, mode=mode)  # type: ignore[call-overload]
+
+
+@threaded
+def eig(a: Array) -> tuple[Array, Array, Array]:
+    """Eigenvalues and their vectors, which are complex; and which matrices are not finite, of which they are NaN."""
+    bad = _any(~np.isfinite(a))
+    signature = "D->DD" if a.dtype.kind == "c" else "d->DD"
+    found = _finite_only(a, bad, partial(_lapack.eig, signature=signature))
+    kind = f"c{a.itemsize if a.dtype.kind == 'c' else 2 * a.itemsize}"
+    values, vectors = (x.astype(kind, copy=False) for x in found)
+    if bad.any():
+        values[bad] = vectors[bad] = np.nan
+    return values, vectors, bad

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.warn import warn
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
 from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import named, results
@@ -135,7 +135,7 @@ def _checked(A: Tensor, pivot: bool, name: str = "torch.lu_factor") -> None:
         raise RuntimeError(
             f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
         )
-    if not A.dtype.is_floating_point or A.dtype.narrow:
+    if not A.dtype.inexact or A.dtype.narrow:
         raise NotImplementedError(f"\"lu_cpu\" not implemented for '{A.dtype.scalar_name}'")
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
@@ -311,7 +311,7 @@ def linalg_lu_solve(
     adjoint: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The X of `A @ X = B`, of which `lu_factor` found `LU` and `pivots`; of `A.mT @ X = B` with `adjoint`, and with A on the right of X
+    """The X of `A @ X = B`, of which `lu_factor` found `LU` and `pivots`; of `A.mH @ X = B` with `adjoint`, and with A on the right of X
     where `left` is False.
 
     >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
@@ -343,6 +343,7 @@ def linalg_lu_solve(
                 )
     P, transposed = _permutation(pivots, rows=tuple.__getitem__(LU.shape, -1), d=LU.dtype), adjoint == left
     X = B if left else B.mT
+    LU = hooks.conj(LU) if adjoint else LU
     if not transposed:
         X = solve_triangular(LU, matmul(P.mT, X), upper=False, unitriangular=True)
         X = solve_triangular(LU, X, upper=True)

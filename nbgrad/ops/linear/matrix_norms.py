@@ -55,7 +55,7 @@ def matrix_norm(
     tensor(4.)
     """
     check_matrices("linalg.matrix_norm", A)
-    if not A.dtype.is_floating_point:
+    if not A.dtype.inexact:
         check_floats("linalg.matrix_norm", A)
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) != 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED
@@ -15,6 +15,7 @@ from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
+from nbgrad.ops.pointwise.parts import sgn
 from nbgrad.ops.reduce.extremes import extreme
 from nbgrad.ops.reduce.reduction import _NEG, _POS, Reduction, _dims, _past, reduction
 from nbgrad.ops.reduce.sums import _kept, _moved_by, _sum
@@ -36,20 +37,20 @@ def _norm_rule(g: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keep
     if ord == 0:
         return None
     if ord == 1:
-        return e.mul(e.sign(input), g)
+        return e.mul(sgn(input), g)
     if ord == 2:
         return e.mul(g, e.where(e.eq(y, 0), zero, e.div(input, y)))
     if math.isinf(ord):
         at = to_dtype(e.alike(e.abs(input), y), g._spec.dtype)
         count = _sum(at, dims=dims, keepdim=True) if dims else at
-        return e.mul(e.mul(e.sign(input), at), e.div(g, count))
+        return e.mul(e.mul(sgn(input), at), e.div(g, count))
     size = e.abs(input)
     if ord < 1:
-        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
+        scaled = e.mul(sgn(input), e.pow(size, ord - 1))
         scaled = e.where(e.eq(input, 0), zero, scaled)
         return e.mul(scaled, e.mul(g, e.pow(y, 1 - ord)))
     if ord < 2:
-        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
+        scaled = e.mul(sgn(input), e.pow(size, ord - 1))
         scale = e.div(g, e.pow(y, ord - 1))
     else:
         scaled = e.mul(input, e.pow(size, ord - 2))
@@ -71,28 +72,35 @@ def _norm_tangent(t: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, k
     input=_norm_rule,
 )
 def _norm(input: Spec, *, ord: float, dims: Ints, keepdim: bool) -> Run:
+    if input.dtype.is_complex:  # that of their sizes
+        how: dict[str, Any] = {"ord": ord, "dims": dims, "keepdim": keepdim}
+        return lambda t: _norm(e.abs(wrap(t._buf, input)), **how)
     if math.isinf(ord):
         return extreme(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim)
     kind = {0.0: NORM0, 1.0: NORM1, 2.0: NORM2}.get(ord, NORM_P)
     return reduction(kind, input, dims, keepdim, input.dtype, "f8", *([ord] if kind is NORM_P else []))
 
 
+_norm.op.holomorphic = False
+
+
 def vector_norm_of(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tensor | None) -> Any:
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     own = x._spec.dtype
-    if not own.is_floating_point:
+    if not own.inexact:
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {own.scalar_name}"
         )
     d = own if dtype is None else dtypes.to_dtype(dtype)
-    if d.is_complex:
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be real for real inputs, but got {d.scalar_name}"
-        )
-    if not d.is_floating_point:
+    if not d.inexact:
         raise RuntimeError(
             f"linalg.vector_norm: dtype should be floating point or complex, but got {d.scalar_name}"
+        )
+    if d.is_complex is not own.is_complex:
+        kind = "complex" if own.is_complex else "real"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {d.scalar_name}"
         )
     if dtypes.promote_types(own, d) is not d:
         raise RuntimeError(

@@ -11,7 +11,7 @@ from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.quick import replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
-from nbgrad.memory.dtypes import float64
+from nbgrad.memory.dtypes import complex128, float64
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import masked_fill
@@ -148,7 +148,7 @@ def _exponential(A: Tensor) -> Tensor:
         return empty(A._spec.dense())
     if not A.is_cpu:
         return _exponential_there(A)
-    a = to_dtype(A, float64)._host()
+    a = to_dtype(A, complex128 if A.dtype.is_complex else float64)._host()
     if not a.size:
         return clone(A)
     a = a.copy()

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.op import PRODUCT, Op
-from nbgrad.core.tensor import Tensor, requires, wrap
+from nbgrad.core.tensor import Tensor, hooks, requires, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.stanza import method
@@ -108,17 +108,29 @@ _mv: Run = _product(
     _mv_each,
     "vec",
 )
-_dot, _vdot = (
-    _product(
-        node,
-        _known(_check_dot, "nn"),
-        lambda g, mat2: mul(g, mat2),
-        lambda g, input: mul(g, input),
-        lambda has, a, b: mul(a, b).sum(-1),
-        second,
-    )
-    for node, second in (("DotBackward0", "tensor"), ("VdotBackward0", "other"))
+_dot: Run = _product(
+    "DotBackward0",
+    _known(_check_dot, "nn"),
+    lambda g, mat2: mul(g, mat2),
+    lambda g, input: mul(g, input),
+    lambda has, a, b: mul(a, b).sum(-1),
+    "tensor",
 )
+
+
+def _conjugate(t: Tensor) -> Tensor:
+    return hooks.conj(wrap(t._buf, t._spec)) if t._spec.dtype.is_complex else t
+
+
+_vdot: Run = _product(
+    "VdotBackward0",
+    lambda a, b: _dot.run(_conjugate(a), b),  # type: ignore[attr-defined]
+    lambda g, mat2: mul(hooks.conj(g), mat2),
+    lambda g, input: mul(g, input),
+    lambda has, a, b: mul(hooks.conj(a), b).sum(-1),
+    "other",
+)
+_vdot.op.holomorphic = False  # type: ignore[attr-defined]
 
 
 _RANKS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
@@ -195,7 +207,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The same as `dot`: only of complex numbers, which there are none of here, would the first vector be conjugated.
+    """The same as `dot`, but that of complex numbers the first vector is conjugated.
 
     >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
     tensor(11.)

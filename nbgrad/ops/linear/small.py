@@ -214,7 +214,7 @@ def _triangles(A: Spec, B: Spec, upper: bool, unit: bool) -> Callable[[_Array, _
         return None
     if tuple(A.shape)[:-2] != tuple(B.shape)[:-2] or A.shape[-1] != B.shape[-2] or A.dtype is not B.dtype:
         return None
-    address = cpu.kernel("triangle_f8", *elimination.triangle()).address
+    address = cpu.kernel("triangle_f8", *elimination.triangle("f8")).address
     count, launch = prod(tuple(A.shape)[:-2]), cpu.launch(3, "", 1, B.numel < FEW)
     meta = cpu.constants([*tuple(B.shape)[-2:], upper, unit])
 

@@ -79,12 +79,13 @@ def _expandable(c: Spec, shape: tuple[int, ...]) -> None:
 
 _blend = ElementwiseOp("blend", lambda total, input, alpha, beta: alpha * total + beta * input)
 _ONES = {"beta": 1, "alpha": 1}
+_NUMBERS = (int, int, float, complex)  # by a dtype's category
 
 
 def _finish(total: Tensor, input: Tensor, beta: Any, alpha: Any) -> None:
     """`total = beta * input + alpha * total` where it stands. An `input` times 0 is not looked at: its NaN do not
     count."""
-    number = float if total._spec.dtype.is_floating_point else int
+    number = _NUMBERS[total._spec.dtype.category]
     beta, alpha = number(beta), number(alpha)
     if beta == 0:
         plan = plan_for(mul.op, (total._spec, number), total._spec)

@@ -61,7 +61,7 @@ def check_square(name: str, A: Tensor) -> None:
 
 def check_floats(name: str, A: Tensor, kernel: str = "", narrow: bool = False) -> None:
     """Refuse ints, and halves: in the words of PyTorch's kernel of that name, or without one at once; unless these are taken."""
-    if not A.dtype.is_floating_point:
+    if not A.dtype.inexact:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype.scalar_name}"
         )
@@ -283,7 +283,7 @@ def _solution(A: Tensor, B: Tensor, left: bool, refuse: str | None) -> Tensor:
     """A singular matrix is refused in the words of the function of that name, if any."""
     name = "linalg.solve"
     check_matrices(name, A)
-    if not A.dtype.is_floating_point:
+    if not A.dtype.inexact:
         check_floats(name, A)
     if A.dtype is not B.dtype:
         raise RuntimeError(
@@ -368,7 +368,7 @@ def solve_triangular(
     _check_equation(name, A, B, left, False)
     if A.dtype is not B.dtype:
         A, B = (t.to(dtypes.promote_types(A.dtype, B.dtype)) for t in (A, B))
-    if A.dtype not in (dtypes.float32, dtypes.float64):
+    if not A.dtype.inexact or A.dtype.narrow:
         raise NotImplementedError(f"\"triangular_solve_cpu\" not implemented for '{A.dtype.scalar_name}'")
     result = _solve_triangular(*_broadcast(A, B, False), upper=upper, left=left, unitriangular=unitriangular)
     return result if out is None else into("linalg_solve_triangular", out, result, (A, B))

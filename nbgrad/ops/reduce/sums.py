@@ -39,6 +39,7 @@ from nbgrad.ops.reduce.reduction import (
 )
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import reshape, spread, squeeze, unsqueeze
 from nbgrad.tape.modes import shared, state
 
@@ -48,7 +49,11 @@ def _moved_by(rule: Any) -> Any:
     tangent."""
 
     def tangent(t: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool, **static: Any) -> Tensor:
-        parts = e.mul(rule(hooks.ones_like(y), input=input, y=y, dims=dims, keepdim=keepdim, **static), t)
+        found = rule(hooks.ones_like(y), input=input, y=y, dims=dims, keepdim=keepdim, **static)
+        if t._spec.dtype.is_complex and not y._spec.dtype.is_complex:
+            parts = real(e.mul(hooks.conj(found), t))
+        else:
+            parts = e.mul(found, t)
         return _sum(parts, dims=dims, keepdim=keepdim) if dims else parts
 
     return tangent

@@ -139,7 +139,7 @@ def _turned(input: Tensor) -> Any:
 
 
 def _H(self: Tensor) -> Tensor:
-    """A view of a matrix with rows and columns exchanged, as numbers here are real.
+    """A matrix with rows and columns exchanged, of complex numbers their conjugates, of real ones a view.
 
     >>> torch.arange(6).view(2, 3).H
     tensor([[0, 3],
@@ -154,10 +154,15 @@ def _H(self: Tensor) -> Tensor:
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{batches}"
         )
-    return transpose(self, 0, 1)
+    return hooks.conj(transpose(self, 0, 1))
 
 
 def _of_matrices(name: str, advice: str) -> property:
+    conjugated = name == "mH"
+    what = "Every matrix transposed, of complex numbers their conjugates, of real ones as a view" if conjugated else (
+        "A view with the last two dimensions exchanged: every matrix transposed"
+    )
+
     def turned(self: Tensor) -> Tensor:
         if self.ndim == 0:
             warn_once(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
@@ -166,9 +171,10 @@ def _of_matrices(name: str, advice: str) -> property:
             raise RuntimeError(
                 f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
             )
-        return transpose(self, -2, -1)
+        found = transpose(self, -2, -1)
+        return hooks.conj(found) if conjugated else found
 
-    turned.__doc__ = f"""A view with the last two dimensions exchanged: every matrix transposed. The gradient is turned back.
+    turned.__doc__ = f"""{what}. The gradient is turned back.
 
     >>> torch.ones(2, 3, 4).{name}.shape
     torch.Size([2, 4, 3])
