@@ -20,11 +20,11 @@ def get_approximate_basis(A: Tensor, q: int, niter: int | None = 2, M: Tensor | 
         found = matmul(A, X)
         return found if M is None else found - matmul(M, X)
 
-    dtype = A.dtype if A.dtype.is_floating_point else float32
+    dtype = A.dtype if A.dtype.inexact else float32
     random = randn(A.shape[-1], q, dtype=dtype, device=A.device)
     Q: Tensor = qr(times(A, M, random)).Q
     for _ in range(2 if niter is None else niter):
-        Q = qr(times(A.mT, None if M is None else M.mT, Q)).Q
+        Q = qr(times(A.mH, None if M is None else M.mH, Q)).Q
         Q = qr(times(A, M, Q)).Q
     return Q
 
@@ -32,7 +32,7 @@ def get_approximate_basis(A: Tensor, q: int, niter: int | None = 2, M: Tensor | 
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest `q` singular values of `A` (or of `A - M`), nearly, with their vectors: `A` is about `U @ diag(S) @ V.mT`. More
+    """The largest `q` singular values of `A` (or of `A - M`), nearly, with their vectors: `A` is about `U @ diag(S) @ V.mH`. More
     iterations (`niter`) find them better. It draws random numbers; the gradient is that of what it does.
 
     >>> A = torch.outer(torch.tensor([3.0, 4.0, 0.0]), torch.tensor([0.0, 1.0]))
@@ -44,11 +44,11 @@ def svd_lowrank(
     M = None if M is None else M.broadcast_to(A.shape)
     m, n = A.shape[-2:]
     if m < n:
-        A, M = A.mT, None if M is None else M.mT
+        A, M = A.mH, None if M is None else M.mH
     Q = get_approximate_basis(A, q, niter, M)
-    B = matmul(Q.mT, A)
-    U, S, Vh = svd(B if M is None else B - matmul(Q.mT, M), full_matrices=False)
-    U, V = matmul(Q, U), Vh.mT
+    B = matmul(Q.mH, A)
+    U, S, Vh = svd(B if M is None else B - matmul(Q.mH, M), full_matrices=False)
+    U, V = matmul(Q, U), Vh.mH
     return (V, S, U) if m < n else (U, S, V)
 
 

@@ -139,7 +139,7 @@ def _by_library(a: Spec, b: Spec, out: Spec) -> Run | None:
 
 def _by_tile(out: Spec) -> bool:
     """Whether kernels of our own are to multiply."""
-    if not out.ndim or out.dtype is dtypes.bool_:
+    if not out.ndim or out.dtype is dtypes.bool_ or out.dtype.is_complex:
         return False
     return products.by_tiles(not out.dtype.is_floating_point)
 

@@ -60,11 +60,6 @@ def _skew(t: Tensor) -> Tensor:
     return e.sub(t, t.mH)
 
 
-def _real(t: Tensor) -> Tensor:
-    """The real parts, of real numbers themselves."""
-    return real(t) if t._spec.dtype.is_complex else t
-
-
 def _inexact(A: Tensor) -> bool:
     """Whether LAPACK has routines for it."""
     return A.dtype.inexact and not A.dtype.narrow
@@ -94,7 +89,7 @@ def _tall_qr_back(gq: Tensor | None, gr: Tensor | None, q: Tensor, r: Tensor) ->
     )
     assert inner is not None
     upper = triu(inner)
-    both = e.sub(e.add(upper, upper.mH), diag_embed(_real(diagonal(upper, 0, -2, -1))))
+    both = e.sub(e.add(upper, upper.mH), diag_embed(real(diagonal(upper, 0, -2, -1))))
     total = _plus(gq, matmul(q, both))
     assert total is not None
     return solve_triangular(r.mH, total, upper=False, left=False)
@@ -426,7 +421,7 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 @differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
     if unread("linalg.eigh", A, asks=True):
-        return bare(A, tuple(A.shape)[:-1], dtype=A.dtype.to_real()), bare(A, A.shape, columns=True)
+        return bare(A, tuple(A.shape)[:-1], dtype=A.dtype.toreal()), bare(A, A.shape, columns=True)
     why = f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1})."
     if not A.is_cpu:
         *made, infos = solver.eigh(A, UPLO)
@@ -517,7 +512,7 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
         *batch, rows, columns = tuple(A.shape)
         k = min(rows, columns)
         wide, down = (rows, columns) if full_matrices else (k, k)
-        values = bare(A, (*batch, k), dtype=A.dtype.to_real())
+        values = bare(A, (*batch, k), dtype=A.dtype.toreal())
         return bare(A, (*batch, rows, wide), True), values, bare(A, (*batch, down, columns), True)
     why = "the input matrix contained non-finite values."
     if not A.is_cpu:
@@ -720,8 +715,8 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
     x = matmul(_pinv(A, atol=None, rtol=rcond, hermitian=False), B)
     if rests and rows > columns and (ranks == columns).all():
         rest = e.sub(B, matmul(A, x))
-        return x, _sum(_real(e.mul(rest, hooks.conj(rest))), -2)
-    return x, full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
+        return x, _sum(real(e.mul(rest, hooks.conj(rest))), -2)
+    return x, full(A._spec.dense().like((0,), dtype=A.dtype.toreal()), 0)
 
 
 _lstsq.op.holomorphic = False
@@ -770,7 +765,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         rests=driver not in (None, "gelsy"),
         whole=driver == "gels",
     )
-    nothing = full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
+    nothing = full(A._spec.dense().like((0,), dtype=A.dtype.toreal()), 0)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     ranks = full(A._spec.plain.like((0,), dtype=dtypes.int64), 0) if driver == "gels" else rank
     parts = squeeze(x, -1) if vector else x, rest if not vector else nothing, ranks, values

@@ -22,6 +22,7 @@ from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.norms import _norm, _norm_rule, vector_norm
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import contiguous, full, in_place, to_dtype
+from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import broadcast_to, reshape, unsqueeze
 
 # ---------------------------------------------------------------- of all elements, of rows
@@ -44,6 +45,9 @@ def _dist(input: Tensor, other: Tensor, *, p: float) -> Tensor:
     return _norm(away, ord=p, dims=tuple(range(away.ndim)), keepdim=False)
 
 
+_dist.op.holomorphic = False
+
+
 @method
 @replayed
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
@@ -55,7 +59,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     if dtypes.bool_ in (input.dtype, other.dtype):
         return e.sub(input, other)  # which refuses
     d = dtypes.promote_types(input.dtype, other.dtype)
-    if not d.is_floating_point:
+    if not d.inexact:
         raise RuntimeError(
             f"norm(): input dtype should be either floating point or complex. Got {d.scalar_name} instead."
         )
@@ -65,6 +69,9 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 @differentiable("NormBackward1", input=_norm_rule)
 def _length(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
     return _norm(input, ord=ord, dims=dims, keepdim=keepdim)
+
+
+_length.op.holomorphic = False
 
 
 @replayed
@@ -278,7 +285,8 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
 def _renorm_back(g: Tensor, input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     others = tuple(d for d in range(input.ndim) if d != dim)
     length = vector_norm(input, p, others, True)
-    total = _sum(e.mul(g, input), others, True)
+    products = e.mul(g, hooks.conj(input))
+    total = _sum(real(products), others, True)
     back = _norm_rule(total, input, length, p, others, True)
     assert back is not None
     inverse = e.reciprocal(e.add(length, 1e-7))
@@ -309,6 +317,7 @@ def _quick_renorm(input: Spec, p: Any, dim: Any, maxnorm: Any, *, out: Any) -> Q
     return lambda t: _shortened(t, norm(t), most)
 
 
+
 @method
 @quickly(_quick_renorm)
 @replayed
@@ -325,7 +334,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
-    if not input.dtype.is_floating_point:
+    if not input.dtype.inexact:
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.scalar_name}"
         )
