@@ -625,8 +625,8 @@ class OpRule:
         return self.raw(g, node, mask, own)
 
     def conjugating(self, g: Any, run: Callable[[Any], Any]) -> Any:
-        """What rules for real numbers, which `run` runs, give of complex ones."""
-        if not (self.conjugated and _complex(g if type(g) is list else [g])):
+        """What rules for real numbers, which `run` runs, give of complex ones; of real ones the same."""
+        if not self.conjugated:
             return run(g)
         made = run([x if x is None else hooks.conj(x) for x in g] if type(g) is list else hooks.conj(g))
         return tuple([x if x is None else hooks.conj(x) for x in made])

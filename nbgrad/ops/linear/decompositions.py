@@ -421,7 +421,7 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 @differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
     if unread("linalg.eigh", A, asks=True):
-        return bare(A, tuple(A.shape)[:-1], dtype=A.dtype.toreal()), bare(A, A.shape, columns=True)
+        return bare(A, tuple(A.shape)[:-1], dtype=A.dtype.to_real()), bare(A, A.shape, columns=True)
     why = f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1})."
     if not A.is_cpu:
         *made, infos = solver.eigh(A, UPLO)
@@ -512,7 +512,7 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
         *batch, rows, columns = tuple(A.shape)
         k = min(rows, columns)
         wide, down = (rows, columns) if full_matrices else (k, k)
-        values = bare(A, (*batch, k), dtype=A.dtype.toreal())
+        values = bare(A, (*batch, k), dtype=A.dtype.to_real())
         return bare(A, (*batch, rows, wide), True), values, bare(A, (*batch, down, columns), True)
     why = "the input matrix contained non-finite values."
     if not A.is_cpu:
@@ -716,7 +716,7 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
     if rests and rows > columns and (ranks == columns).all():
         rest = e.sub(B, matmul(A, x))
         return x, _sum(real(e.mul(rest, hooks.conj(rest))), -2)
-    return x, full(A._spec.dense().like((0,), dtype=A.dtype.toreal()), 0)
+    return x, full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
 
 
 _lstsq.op.holomorphic = False
@@ -765,7 +765,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         rests=driver not in (None, "gelsy"),
         whole=driver == "gels",
     )
-    nothing = full(A._spec.dense().like((0,), dtype=A.dtype.toreal()), 0)
+    nothing = full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     ranks = full(A._spec.plain.like((0,), dtype=dtypes.int64), 0) if driver == "gels" else rank
     parts = squeeze(x, -1) if vector else x, rest if not vector else nothing, ranks, values
