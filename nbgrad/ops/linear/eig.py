@@ -95,5 +95,6 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> torch.linalg.eigvals(torch.tensor([[0.0, -2.0], [2.0, 0.0]]))
     tensor([0.+2.j, 0.-2.j])
     """
-    result = _checked(A, "linalg.eigvals", state.grad and A.requires_grad)[0]
+    strict = state.grad and A.requires_grad  # then PyTorch's is that of `eig`
+    result = _checked(A, "linalg.eig" if strict else "linalg.eigvals", strict)[0]
     return result if out is None else into("linalg_eigvals", out, result, (A,))

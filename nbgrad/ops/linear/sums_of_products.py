@@ -82,11 +82,16 @@ _ONES = {"beta": 1, "alpha": 1}
 _NUMBERS = (int, int, float, complex)  # by a dtype's category
 
 
+def _fitting(number: Any, d: dtypes.dtype) -> Any:
+    """A complex number as one that a real product is multiplied by."""
+    return dtypes.fitting(number, d) if isinstance(number, complex) else number
+
+
 def _finish(total: Tensor, input: Tensor, beta: Any, alpha: Any) -> None:
     """`total = beta * input + alpha * total` where it stands. An `input` times 0 is not looked at: its NaN do not
     count."""
     number = _NUMBERS[total._spec.dtype.category]
-    beta, alpha = number(beta), number(alpha)
+    beta, alpha = (number(_fitting(n, total._spec.dtype)) for n in (beta, alpha))
     if beta == 0:
         plan = plan_for(mul.op, (total._spec, number), total._spec)
         plan.launch(plan.address, plan.n, total._buf, alpha)
@@ -344,7 +349,7 @@ def addr(
             raise RuntimeError(f"addr: Expected 1-D argument {word}, but got {t.ndim}-D")
     d = reduce(dtypes.promote_types, (t.dtype for t in (input, vec1, vec2)))
     for word, number in (("beta", beta), ("alpha", alpha)):
-        if not d.is_floating_point and number_type(number) is float:
+        if not d.inexact and number_type(number) in (float, complex):
             raise RuntimeError(
                 f"For integral input tensors, argument {word} must not be a floating point number."
             )
@@ -352,7 +357,7 @@ def addr(
             raise RuntimeError(f"Boolean {word} only supported for Boolean results.")
     if d is dtypes.bool_:
         beta, alpha = bool(beta), bool(alpha)
-    shape = (vec1.shape[0], vec2.shape[0])
+    shape, beta, alpha = (vec1.shape[0], vec2.shape[0]), _fitting(beta, d), _fitting(alpha, d)
     expand(input, shape)
     operands = [to_dtype(t, d) for t in (input, vec1, vec2)]
     result = _addr(*operands, beta=beta, alpha=alpha)
