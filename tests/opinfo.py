@@ -244,7 +244,9 @@ class Sample:
         def wide(part: Any) -> Any:
             if isinstance(part, Memory):
                 flat = numbers(part.flat)
-                name = {"float32": "float64", "float16": "float64", "complex64": "complex128"}.get(flat.dtype.name)
+                name = {"float32": "float64", "float16": "float64", "complex64": "complex128"}.get(
+                    flat.dtype.name
+                )
                 return replace(part, flat=flat.astype(name)) if name else part
             if part.path in ("complex64", "cfloat"):
                 return Named("complex128")
@@ -579,7 +581,9 @@ def fits(mode: str, op: Variants, sample: Sample, dtype: str) -> bool:
         return info.inplace_variant is not None and isinstance(sample.args[0], Memory)
     if mode == "in place operator":
         return info.inplace_operator_variant is not None and isinstance(sample.args[0], Memory)
-    return not mode.startswith("out") or (info.supports_out and dtype in ("float64", "int64", "bool", "complex128"))
+    return not mode.startswith("out") or (
+        info.supports_out and dtype in ("float64", "int64", "bool", "complex128")
+    )
 
 
 # ---------------------------------------------------------------- comparing
@@ -730,7 +734,9 @@ def close(a: np.ndarray, b: np.ndarray, op: Variants, tol: float, name: str) -> 
 def no_worse(got: Any, want: Any, exact: Any, tol: float) -> bool:
     """Whether it is no farther than torch's from the result of the same numbers in float64."""
     name = str(want.dtype).removeprefix("torch.")
-    a, b, x = (array(t).astype("complex128" if name == "complex64" else "float64") for t in (got, want, exact))
+    a, b, x = (
+        array(t).astype("complex128" if name == "complex64" else "float64") for t in (got, want, exact)
+    )
     with np.errstate(all="ignore"):
         room = tol * (RTOL[name] * np.abs(x) + ATOL[name])
         fine = (np.abs(a - x) <= 2 * np.abs(b - x) + room) | (a == b) | (np.isnan(a) & np.isnan(b))

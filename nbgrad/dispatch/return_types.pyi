@@ -310,6 +310,20 @@ class linalg_svd_out(tuple[Tensor, Tensor, Tensor]):
     @property
     def Vh(self) -> Tensor: ...
 
+class linalg_eig(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def eigenvalues(self) -> Tensor: ...
+    @property
+    def eigenvectors(self) -> Tensor: ...
+
+class linalg_eig_out(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def eigenvalues(self) -> Tensor: ...
+    @property
+    def eigenvectors(self) -> Tensor: ...
+
 class linalg_eigh(tuple[Tensor, Tensor]):
     fields: tuple[str, ...]
     @property

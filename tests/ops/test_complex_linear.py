@@ -126,7 +126,11 @@ case("pinv_wide", lambda T, A: T.linalg.pinv(A), WIDE)
 case("pinv_hermitian", lambda T, A: T.linalg.pinv(hermitian(A), hermitian=True), BATCH)
 case("lstsq", lambda T, A, B: T.linalg.lstsq(A, B)[0], TALL, (4, 2))
 case("lstsq_rests", lambda T, A, B: T.linalg.lstsq(A, B, driver="gelsd"), TALL, (4, 2))
-case("matrix_rank", lambda T, A: [T.linalg.matrix_rank(A), T.linalg.matrix_rank(A @ A.mH, hermitian=True)], TALL)
+case(
+    "matrix_rank",
+    lambda T, A: [T.linalg.matrix_rank(A), T.linalg.matrix_rank(A @ A.mH, hermitian=True)],
+    TALL,
+)
 case("multi_dot", lambda T, A, B: T.linalg.multi_dot([A, B, A, B[:, 0]]), TALL, (3, 4))
 case("tensorinv", lambda T, A: T.linalg.tensorinv(A.reshape(4, 2, 2), ind=1), (4, 4))
 case("tensordot", lambda T, A, B: T.tensordot(A, B, dims=([1, 2], [1, 0])), (2, 3, 4), (4, 3, 2))
@@ -227,8 +231,32 @@ def test_gradient_of_the_determinant_of_singular_matrices(torch: ModuleType) -> 
 
 
 JVPS = (
-    *("vector_norm_3", "norm", "dist", "vdot", "dot", "vecdot", "inv", "det", "solve", "solve_right", "lu", "lu_solve_True_True"),
-    *("solve_triangular_True_False", "qr", "svdvals", "eigvals", "matrix_exp", "matrix_power", "pinv", "lstsq", "cross", "addmm"),
+    *(
+        "vector_norm_3",
+        "norm",
+        "dist",
+        "vdot",
+        "dot",
+        "vecdot",
+        "inv",
+        "det",
+        "solve",
+        "solve_right",
+        "lu",
+        "lu_solve_True_True",
+    ),
+    *(
+        "solve_triangular_True_False",
+        "qr",
+        "svdvals",
+        "eigvals",
+        "matrix_exp",
+        "matrix_power",
+        "pinv",
+        "lstsq",
+        "cross",
+        "addmm",
+    ),
     *("trace", "linear", "householder"),
 )
 
@@ -245,7 +273,10 @@ def test_tangents(torch: ModuleType, name: str) -> None:
     assert_same(moved(T), moved(torch), name, 1e4)
 
 
-@pytest.mark.parametrize("name", ["solve_right", "matrix_power", "det", "lu_wide", "qr", "svd", "eig", "vdot", "pinv", "vector_norm_2"])
+@pytest.mark.parametrize(
+    "name",
+    ["solve_right", "matrix_power", "det", "lu_wide", "qr", "svd", "eig", "vdot", "pinv", "vector_norm_2"],
+)
 def test_vmap_is_a_loop(name: str) -> None:
     fn, shapes = CASES[name]
     rng = np.random.default_rng(3)
@@ -259,7 +290,24 @@ def test_vmap_is_a_loop(name: str) -> None:
     assert_same(got, want, name, 1e3)
 
 
-@pytest.mark.parametrize("name", ["inv", "det", "solve", "cholesky_False", "qr_tall", "qr_wide", "svd_tall", "eigh_L", "eig", "eig_of_real", "lu_wide", "householder", "cond_2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inv",
+        "det",
+        "solve",
+        "cholesky_False",
+        "qr_tall",
+        "qr_wide",
+        "svd_tall",
+        "eigh_L",
+        "eig",
+        "eig_of_real",
+        "lu_wide",
+        "householder",
+        "cond_2",
+    ],
+)
 def test_gradcheck(name: str) -> None:
     fn, arrays = CASES[name][0], arrays_of(name)
     given = tensors_of(T, arrays)
@@ -270,7 +318,9 @@ SCENES: dict[str, Callable[[ModuleType, Any], Any]] = {
     "phase of eig": lambda T, A: T.linalg.eig(A)[1].real.sum().backward(),
     "phase of eigh": lambda T, A: T.linalg.eigh(A)[1].imag.sum().backward(),
     "phase of svd": lambda T, A: T.linalg.svd(A)[0].real.sum().backward(),
-    "phases of svd": lambda T, A: (lambda u, s, vh: (u.real.sum() + vh.imag.sum()).backward())(*T.linalg.svd(A)),
+    "phases of svd": lambda T, A: (lambda u, s, vh: (u.real.sum() + vh.imag.sum()).backward())(
+        *T.linalg.svd(A)
+    ),
     "qr complete": lambda T, A: T.linalg.qr(A[:, :2], "complete")[0].real.sum().backward(),
     "qr r": lambda T, A: T.linalg.qr(A, "r")[1].real.sum().backward(),
     "not square": lambda T, A: T.linalg.eig(A[:2]),
@@ -283,7 +333,10 @@ SCENES: dict[str, Callable[[ModuleType, Any], Any]] = {
     "out": lambda T, A: T.linalg.eigvals(A.detach(), out=T.empty(3, dtype=T.complex64)),
     "singular": lambda T, A: T.linalg.inv(A * 0),
     "singular system": lambda T, A: T.linalg.solve(A * 0, A),
-    "singular, told": lambda T, A: [T.linalg.inv_ex(A.detach() * 0).info, T.linalg.lu_factor_ex(A.detach() * 0).info],
+    "singular, told": lambda T, A: [
+        T.linalg.inv_ex(A.detach() * 0).info,
+        T.linalg.lu_factor_ex(A.detach() * 0).info,
+    ],
     "not positive": lambda T, A: T.linalg.cholesky(-A @ A.mH),
     "not positive, told": lambda T, A: T.linalg.cholesky_ex(-A.detach() @ A.detach().mH).info,
     "real times complex": lambda T, A: A.real @ A,

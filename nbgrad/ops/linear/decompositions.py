@@ -396,9 +396,7 @@ def ormqr(
 
 # ---------------------------------------------------------------- eigenvalues of symmetric matrices
 
-_BY_CHANCE = (
-    "in the complex case are specified up to multiplication by e^{i phi}. The specified loss function depends on this "
-)
+_BY_CHANCE = "in the complex case are specified up to multiplication by e^{i phi}. The specified loss function depends on this "
 _EIGENVECTORS = f"eigenvectors {_BY_CHANCE}quantity, so it is ill-defined."
 _SINGULAR_VECTORS = f"singular vectors {_BY_CHANCE}phase term, making it ill-defined."
 

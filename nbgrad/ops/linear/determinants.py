@@ -58,7 +58,9 @@ def _cofactors(A: Tensor) -> Tensor:
     if singular.any():
         u, s, vh = np.linalg.svd(a[singular])
         others = np.where(np.eye(s.shape[-1], dtype=bool), 1.0, s[..., None, :]).prod(-1)
-        found[singular] = (u * others[..., None, :]).conj() @ vh.conj() * np.linalg.det(u @ vh)[..., None, None]
+        found[singular] = (
+            (u * others[..., None, :]).conj() @ vh.conj() * np.linalg.det(u @ vh)[..., None, None]
+        )
     return of_array(found.astype(A.dtype.np))
 
 
@@ -102,7 +104,9 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _slogdet_back(g: Any, A: Tensor, y0: Tensor) -> Tensor:
     along = g[1]
-    if A._spec.dtype.is_complex and g[0] is not None:  # the sign turns, and turning it by an angle is a gradient beside the size's
+    if (
+        A._spec.dtype.is_complex and g[0] is not None
+    ):  # the sign turns, and turning it by an angle is a gradient beside the size's
         turned = e.mul(imag(e.mul(g[0], y0.conj())), 1j)
         along = turned if along is None else e.add(along, turned)
     if along is None:

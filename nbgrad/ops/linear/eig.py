@@ -66,6 +66,7 @@ def _eig(A: Tensor, *, strict: bool) -> tuple[Tensor, Tensor]:
 
 _eig.op.holomorphic = False
 
+
 def _checked(A: Tensor, name: str, strict: bool) -> tuple[Tensor, Tensor]:
     check_square(name, A)
     if A.dtype.category < dtypes.FLOAT:

@@ -159,8 +159,10 @@ def _H(self: Tensor) -> Tensor:
 
 def _of_matrices(name: str, advice: str) -> property:
     conjugated = name == "mH"
-    what = "Every matrix transposed, of complex numbers their conjugates, of real ones as a view" if conjugated else (
-        "A view with the last two dimensions exchanged: every matrix transposed"
+    what = (
+        "Every matrix transposed, of complex numbers their conjugates, of real ones as a view"
+        if conjugated
+        else ("A view with the last two dimensions exchanged: every matrix transposed")
     )
 
     def turned(self: Tensor) -> Tensor:
