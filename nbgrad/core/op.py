@@ -217,6 +217,7 @@ class Op:
         views: bool = False,
         unmoved: str | None = None,
         untrained: tuple[str, str] | None = None,
+        holomorphic: bool = True,
     ) -> None:
         self.forward, self.rules, self.node_name, self.unmoved = forward, rules, node_name, unmoved
         self.untrained = untrained
@@ -224,7 +225,7 @@ class Op:
         self.shapes = (
             False  # a result is its input, which nobody else has, in another shape: no view to users
         )
-        self.holomorphic = True
+        self.holomorphic = holomorphic
         self.tangent, self.batch, self.statistics, self.views = tangent, batch, statistics, views
         self.tangent_reads = parameters(tangent) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")

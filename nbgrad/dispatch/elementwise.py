@@ -659,6 +659,7 @@ def differentiable(
     tangent: Callable[..., Any] | str | None = None,
     batch: Callable[..., Any] | None = None,
     unmoved: str | None = None,
+    holomorphic: bool = True,
     **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make `forward(*tensors, **static)` an op with these rules (`Op` says which there are); it runs on the inputs with recording
@@ -666,7 +667,7 @@ def differentiable(
 
     def make(forward: Callable[..., Any]) -> Callable[..., Any]:
         name = node_name + "Backward0" if not node_name[-1].isdigit() else node_name
-        op = Op(forward, rules, name, tangent, batch, unmoved=unmoved)
+        op = Op(forward, rules, name, tangent, batch, unmoved=unmoved, holomorphic=holomorphic)
 
         def function(*tensors: Any, **static: Any) -> Any:
             if state.active and transforms.wrapped(tensors):

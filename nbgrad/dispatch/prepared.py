@@ -104,15 +104,15 @@ def prepared(
     tangent: Callable[..., Any] | str | None = None,
     batch: Callable[..., Any] | None = None,
     result: Callable[[Any], Any] | None = None,
+    holomorphic: bool = True,
     **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Run]], Callable[..., Any]]:
     """Make `prepare(input, **static)` an op of one tensor, with rules as `differentiable` has them, none if it has no gradient; `input` is
     the tensor's Spec. `result` makes what users get of several results."""
 
     def make(prepare: Callable[..., Run]) -> Callable[..., Any]:
-        op = Op(
-            prepare, rules, node_name if node_name[-1:].isdigit() else node_name + "Backward0", tangent, batch
-        )
+        name = node_name if node_name[-1:].isdigit() else node_name + "Backward0"
+        op = Op(prepare, rules, name, tangent, batch, holomorphic=holomorphic)
         known: Table[Any, Prepared] = Table("dispatch.prepared.known", PLANS)
         find = known.get
 

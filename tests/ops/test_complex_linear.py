@@ -268,7 +268,7 @@ def test_tangents(torch: ModuleType, name: str) -> None:
     def moved(m: ModuleType) -> Any:
         given = tuple([t.detach() for t in tensors_of(m, arrays)])
         along = tuple([t * (0.3 - 0.7j) + t.conj() * 0.2 for t in given])
-        return m.func.jvp(lambda *x: tuple([t for t in moving(fn(m, *x))]), given, along)[1]
+        return m.func.jvp(lambda *x: tuple(moving(fn(m, *x))), given, along)[1]
 
     assert_same(moved(T), moved(torch), name, 1e4)
 

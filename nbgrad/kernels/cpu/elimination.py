@@ -89,8 +89,8 @@ def @NAME@(start, stop, meta, x, a):
 
 
 def triangle(code: str) -> tuple[str, tuple[str, ...]]:
-    """Of the widest numbers ("f8", "c16"). `meta` holds the rows of a matrix, the columns of x, whether the upper triangle is read, and whether what stands on
-    the diagonal is not, being 1. The other triangle is not read."""
+    """Of the widest numbers ("f8", "c16"). `meta` holds the rows of a matrix, the columns of x, whether the upper triangle is read, and
+    whether what stands on the diagonal is not, being 1. The other triangle is not read."""
     return _TRIANGLE, ("i8", "i8", "*i8", f"*{code}", f"*{code}")
 
 

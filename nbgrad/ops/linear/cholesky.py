@@ -51,7 +51,10 @@ def _cholesky_back(g: Tensor, y: Tensor, upper: bool) -> Tensor:
 
 def _cholesky_op(node_name: str) -> Callable[..., Tensor]:
     @differentiable(
-        node_name, batch=lambda x, upper, name: factor(x, upper=upper, name=name), A=_cholesky_back
+        node_name,
+        holomorphic=False,
+        batch=lambda x, upper, name: factor(x, upper=upper, name=name),
+        A=_cholesky_back,
     )
     def factor(A: Tensor, *, upper: bool, name: str | None) -> Tensor:
         """What has no factor is refused in the words of the function of that `name`, if any."""
@@ -66,7 +69,6 @@ def _cholesky_op(node_name: str) -> Callable[..., Tensor]:
             raise _refused(name, infos, _NOT_POSITIVE)
         return by_columns(lapack.adjoint(low) if upper else low)
 
-    factor.op.holomorphic = False  # type: ignore[attr-defined]
     return factor
 
 
@@ -146,14 +148,11 @@ def _solve_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool, wanted: A
     return [back, matmul(L, whole) if upper else matmul(whole, L)]  # of the whole, as in PyTorch
 
 
-@differentiable("CholeskySolve", all=_solve_factored_back)
+@differentiable("CholeskySolve", holomorphic=False, all=_solve_factored_back)
 def _solve_factored(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
     low = L.mH if upper else L
     half = _solve_triangular(low, B, upper=False, left=True, unitriangular=False)
     return _solve_triangular(low.mH, half, upper=True, left=True, unitriangular=False)
-
-
-_solve_factored.op.holomorphic = False
 
 
 @method
@@ -195,7 +194,10 @@ def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tenso
 
 
 @differentiable(
-    "CholeskyInverse", batch=lambda x, upper: _invert_factored(x, upper=upper), L=_invert_factored_back
+    "CholeskyInverse",
+    holomorphic=False,
+    batch=lambda x, upper: _invert_factored(x, upper=upper),
+    L=_invert_factored_back,
 )
 def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
     if L.is_cpu and L.ndim >= 2:
@@ -204,9 +206,6 @@ def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
             raise _refused("cholesky_inverse", (zero.argmax(-1) + 1) * zero.any(-1), _NO_INVERSE)
     eye = identity(L, L.shape[-1])
     return _solve_factored(expand(eye, L.shape), L, upper=upper)
-
-
-_invert_factored.op.holomorphic = False
 
 
 @method

@@ -66,8 +66,8 @@ def _inexact(A: Tensor) -> bool:
 
 
 def _check_phases(name: str, vectors: str, *arriving: Tensor) -> None:
-    """Refuse a gradient by a phase that complex vectors have by chance: that of each, or of each pair, whose second ones turn the other way.
-    What arrives along it is the imaginary part on these diagonals."""
+    """Refuse a gradient by a phase that complex vectors have by chance: that of each, or of each pair, whose second ones turn the other
+    way. What arrives along it is the imaginary part on these diagonals."""
     if transforms.wrapped(arriving) or not arriving[0].is_cpu:
         return  # which shows nobody its values
     along = [imag(diagonal(t.detach(), 0, -2, -1))._host() for t in arriving]
@@ -120,7 +120,7 @@ def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
     return cat([first, matmul(y0, g_rest)], -1)
 
 
-@differentiable("LinalgQr", batch=lambda x, mode: _qr(x, mode=mode), A=_qr_back)
+@differentiable("LinalgQr", holomorphic=False, batch=lambda x, mode: _qr(x, mode=mode), A=_qr_back)
 def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
     nothing = full(A._spec.dense().like((0,)), 0)
     if unread("linalg.qr", A, asks=True):
@@ -137,9 +137,6 @@ def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
         return nothing, by_columns(np.asarray(lapack.qr(a, "r")))
     q, r = lapack.qr(a, mode)
     return by_columns(q), by_columns(r)
-
-
-_qr.op.holomorphic = False
 
 
 @quickly(small.qr)
@@ -249,6 +246,7 @@ def _reflect_back(g: Tensor, input: Tensor, tau: Tensor) -> tuple[Tensor, Tensor
 
 @differentiable(
     "LinalgHouseholderProductBackward0",
+    holomorphic=False,
     input=lambda g, input, tau: _reflect_back(g, input, tau)[0],
     tau=lambda g, input, tau: _reflect_back(g, input, tau)[1],
 )
@@ -259,13 +257,10 @@ def _reflect(input: Tensor, tau: Tensor) -> Tensor:
     return result if each else clone(result)
 
 
-_reflect.op.holomorphic = False
-
-
 @replayed
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of reflections `I - tau * outer(v, v.conj())`, whose vectors stand in the columns of `input`, below the
-    diagonal: above it they are 0, on it 1. So LAPACK keeps the `Q` of a `qr`.
+    """The first columns of the product of reflections `I - tau * outer(v, v.conj())`, whose vectors stand in the columns of `input`,
+    below the diagonal: above it they are 0, on it 1. So LAPACK keeps the `Q` of a `qr`.
 
     >>> torch.linalg.householder_product(torch.tensor([[5.0], [1.0]]), torch.tensor([1.0]))
     tensor([[ 0.],
@@ -315,6 +310,7 @@ def _turn_back(
 
 @differentiable(
     "Ormqr",
+    holomorphic=False,
     input=lambda g, input, tau, other, left, transpose: _turn_back(g, input, tau, other, left, transpose)[0],
     tau=lambda g, input, tau, other, left, transpose: _turn_back(g, input, tau, other, left, transpose)[1],
     other=lambda g, input, tau, left, transpose: _turn(input, tau, g, left=left, transpose=not transpose),
@@ -324,9 +320,6 @@ def _turn(input: Tensor, tau: Tensor, other: Tensor, *, left: bool, transpose: b
     Q = Q.mH if transpose else Q
     turned: Tensor = matmul(other.mT, Q.mT) if left else matmul(Q.mT, other.mT)
     return turned.mT  # by columns, as LAPACK writes it
-
-
-_turn.op.holomorphic = False
 
 
 @method
@@ -416,7 +409,7 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
     return matmul(matmul(y1, to_dtype(inner, y1.dtype)), y1.mH)
 
 
-@differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
+@differentiable("LinalgEigh", holomorphic=False, batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
     if unread("linalg.eigh", A, asks=True):
         return bare(A, tuple(A.shape)[:-1], dtype=A.dtype.to_real()), bare(A, A.shape, columns=True)
@@ -428,9 +421,6 @@ def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
     values, vectors, lost = lapack.eigh(A._host(), UPLO)
     _refuse_lost("linalg.eigh", lost, why)
     return of_array(values), by_columns(vectors)
-
-
-_eigh.op.holomorphic = False
 
 
 @quickly(small.eigh)
@@ -504,7 +494,12 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
     return total
 
 
-@differentiable("LinalgSvd", batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices), A=_svd_back)
+@differentiable(
+    "LinalgSvd",
+    holomorphic=False,
+    batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices),
+    A=_svd_back,
+)
 def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
     if unread("linalg.svd", A, asks=True):
         *batch, rows, columns = tuple(A.shape)
@@ -520,9 +515,6 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
     u, s, vh, lost = lapack.svd(A._host(), full_matrices)
     _refuse_lost("linalg.svd", lost, why)
     return by_columns(u), of_array(s), by_columns(vh)
-
-
-_svd.op.holomorphic = False
 
 
 @quickly(small.svd)
@@ -630,7 +622,7 @@ def _pinv_back(g: Tensor, A: Tensor, y: Tensor) -> Tensor:
     return e.add(first, more)
 
 
-@differentiable("LinalgPinv", A=_pinv_back)
+@differentiable("LinalgPinv", holomorphic=False, A=_pinv_back)
 def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     if not A.numel():
         return full(A._spec.plain.like((*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
@@ -643,9 +635,6 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     kept = e.gt(size, _threshold(size, A, atol, rtol))
     inverse = e.where(kept, e.reciprocal(s), full(s._spec.plain.like(()), 0))
     return matmul(e.mul(vh.mH, unsqueeze(inverse, -2)), u.mH)
-
-
-_pinv.op.holomorphic = False
 
 
 @quickly(small.pinv)
@@ -701,7 +690,7 @@ def _lstsq_back(g: Any, A: Tensor, B: Tensor, y0: Tensor, y1: Tensor, rcond: Any
     return [ga, gb]
 
 
-@differentiable("LinalgLstsq", all=_lstsq_back)
+@differentiable("LinalgLstsq", holomorphic=False, all=_lstsq_back)
 def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tuple[Tensor, Tensor]:
     rows, columns = tuple(A.shape)[-2:]
     ranks = matrix_rank(A, rtol=rcond)._host()
@@ -715,9 +704,6 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
         rest = e.sub(B, matmul(A, x))
         return x, _sum(real(e.mul(rest, hooks.conj(rest))), -2)
     return x, full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
-
-
-_lstsq.op.holomorphic = False
 
 
 @quickly(small.lstsq)

@@ -114,7 +114,7 @@ def _slogdet_back(g: Any, A: Tensor, y0: Tensor) -> Tensor:
     return e.mul(along[..., None, None], _inv(A, name="linalg.inv").mH)
 
 
-@differentiable("LinalgSlogdet", batch=lambda x: _slogdet(x), A=_slogdet_back)
+@differentiable("LinalgSlogdet", holomorphic=False, batch=lambda x: _slogdet(x), A=_slogdet_back)
 def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
     if unread("linalg.slogdet", A, asks=True):
         return bare(A, tuple(A.shape)[:-2]), bare(A, tuple(A.shape)[:-2], dtype=A.dtype.to_real())
@@ -123,9 +123,6 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
         return e.mul(prod(e.sign(pivots), -1), turns), _sum(e.log(e.abs(pivots)), -1)
     sign, size = lapack.slogdet(A._host())
     return of_array(sign), of_array(size)
-
-
-_slogdet.op.holomorphic = False
 
 
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:

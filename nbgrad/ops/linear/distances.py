@@ -39,13 +39,10 @@ def _dist_each(g: Tensor, input: Tensor, other: Tensor, y: Tensor, p: float) -> 
     return [hooks.sum_to(back, input.shape), hooks.sum_to(e.neg(back), other.shape)]
 
 
-@differentiable("Dist", all=_dist_each)
+@differentiable("Dist", holomorphic=False, all=_dist_each)
 def _dist(input: Tensor, other: Tensor, *, p: float) -> Tensor:
     away = e.sub(input, other)
     return _norm(away, ord=p, dims=tuple(range(away.ndim)), keepdim=False)
-
-
-_dist.op.holomorphic = False
 
 
 @method
@@ -66,12 +63,9 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return _dist(to_dtype(input, d), to_dtype(other, d), p=float(p))
 
 
-@differentiable("NormBackward1", input=_norm_rule)
+@differentiable("NormBackward1", holomorphic=False, input=_norm_rule)
 def _length(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
     return _norm(input, ord=ord, dims=dims, keepdim=keepdim)
-
-
-_length.op.holomorphic = False
 
 
 @replayed
@@ -294,7 +288,7 @@ def _renorm_back(g: Tensor, input: Tensor, p: float, dim: int, maxnorm: float) -
     return e.where(e.gt(length, maxnorm), along, g)
 
 
-@differentiable("Renorm", input=_renorm_back)
+@differentiable("Renorm", holomorphic=False, input=_renorm_back)
 def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
     others = tuple(d for d in range(input.ndim) if d != dim)
     return contiguous(_shortened(input, vector_norm(input, p, others, True), maxnorm))
@@ -315,7 +309,6 @@ def _quick_renorm(input: Spec, p: Any, dim: Any, maxnorm: Any, *, out: Any) -> Q
     others = tuple([k for k in range(input.ndim) if k != d])
     norm = _norm.at(input, {"ord": float(p), "dims": others, "keepdim": True}).run  # type: ignore[attr-defined]
     return lambda t: _shortened(t, norm(t), most)
-
 
 
 @method

@@ -50,7 +50,7 @@ def _eig_back(g: Any, A_spec: Any, y0: Tensor, y1: Tensor) -> Tensor:
     return found if A_spec.dtype.is_complex else real(found)
 
 
-@differentiable("LinalgEig", batch=lambda x, strict: _eig(x, strict=strict), A=_eig_back)
+@differentiable("LinalgEig", holomorphic=False, batch=lambda x, strict: _eig(x, strict=strict), A=_eig_back)
 def _eig(A: Tensor, *, strict: bool) -> tuple[Tensor, Tensor]:
     """Of what is not finite NaN, but where it is to be refused."""
     d = A.dtype.to_complex()
@@ -64,9 +64,6 @@ def _eig(A: Tensor, *, strict: bool) -> tuple[Tensor, Tensor]:
     return of_array(values), by_columns(vectors)
 
 
-_eig.op.holomorphic = False
-
-
 def _checked(A: Tensor, name: str, strict: bool) -> tuple[Tensor, Tensor]:
     check_square(name, A)
     if A.dtype.category < dtypes.FLOAT:
@@ -78,9 +75,9 @@ def _checked(A: Tensor, name: str, strict: bool) -> tuple[Tensor, Tensor]:
 
 
 def linalg_eig(A: Tensor, *, out: Any = None) -> Any:
-    """The eigenvalues of square matrices and their vectors, as columns of length 1: `A @ V = V @ diag(L)`, all complex numbers, in the order
-    in which they are found. The gradient of the vectors is defined only where no two values are equal and what is made of them does not
-    depend on their phases.
+    """The eigenvalues of square matrices and their vectors, as columns of length 1: `A @ V = V @ diag(L)`, all complex numbers, in the
+    order in which they are found. The gradient of the vectors is defined only where no two values are equal and what is made of them
+    does not depend on their phases.
 
     >>> L, V = torch.linalg.eig(torch.tensor([[0.0, -2.0], [2.0, 0.0]]))
     >>> L

@@ -67,6 +67,7 @@ def _norm_tangent(t: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, k
 
 @prepared(
     "LinalgVectorNorm",
+    holomorphic=False,
     tangent=_norm_tangent,
     batch=lambda x, ord, dims, keepdim: _norm(x, ord=ord, dims=_past(dims), keepdim=keepdim),
     input=_norm_rule,
@@ -79,9 +80,6 @@ def _norm(input: Spec, *, ord: float, dims: Ints, keepdim: bool) -> Run:
         return extreme(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim)
     kind = {0.0: NORM0, 1.0: NORM1, 2.0: NORM2}.get(ord, NORM_P)
     return reduction(kind, input, dims, keepdim, input.dtype, "f8", *([ord] if kind is NORM_P else []))
-
-
-_norm.op.holomorphic = False
 
 
 def vector_norm_of(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tensor | None) -> Any:

@@ -35,6 +35,7 @@ def _product(
     mat2: Callable[..., Any],
     batch: Callable[..., Any],
     second: str = "mat2",
+    holomorphic: bool = True,
 ) -> Run:
     """A product as an op, with the gradients of its two operands; `batch` is that of many examples, `second` PyTorch's name of the
     second operand."""
@@ -42,7 +43,7 @@ def _product(
     def forward(input: Tensor, mat2: Tensor) -> Tensor:
         return run(input, mat2)
 
-    op = Op(forward, {"input": input, "mat2": mat2}, node, PRODUCT, batch)
+    op = Op(forward, {"input": input, "mat2": mat2}, node, PRODUCT, batch, holomorphic=holomorphic)
     op.public = {**op.public, "mat2": second}
     find = op.recorders.get
 
@@ -129,8 +130,8 @@ _vdot: Run = _product(
     lambda g, input: mul(g, input),
     lambda has, a, b: mul(hooks.conj(a), b).sum(-1),
     "other",
+    holomorphic=False,
 )
-_vdot.op.holomorphic = False  # type: ignore[attr-defined]
 
 
 _RANKS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
