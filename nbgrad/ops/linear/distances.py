@@ -291,7 +291,10 @@ def _renorm_back(g: Tensor, input: Tensor, p: float, dim: int, maxnorm: float) -
 @differentiable("Renorm", holomorphic=False, input=_renorm_back)
 def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
     others = tuple(d for d in range(input.ndim) if d != dim)
-    return contiguous(_shortened(input, vector_norm(input, p, others, True), maxnorm))
+    length = vector_norm(input, p, others, True)
+    if input._spec.dtype.is_complex:  # which have no order
+        return contiguous(e.mul(input, _shortened(hooks.ones_like(length), length, maxnorm)))
+    return contiguous(_shortened(input, length, maxnorm))
 
 
 _shortened = stanza(
@@ -303,7 +306,7 @@ _shortened = stanza(
 
 
 def _quick_renorm(input: Spec, p: Any, dim: Any, maxnorm: Any, *, out: Any) -> Quick | None:
-    if out is not None or not input.contiguous:
+    if out is not None or not input.contiguous or input.dtype.is_complex:
         return None
     d, most = layout.wrap_dim(dim, input.ndim), float(maxnorm)
     others = tuple([k for k in range(input.ndim) if k != d])
