@@ -27,9 +27,9 @@ Array = np.ndarray[Any, Any]
 # one dtype: that look takes longer than a small matrix does. Of one that fails it leaves NaN, and what is not finite goes the other way.
 
 
-def _signature(a: Array, kinds: str) -> str:
-    """The routine's kinds for such matrices, given those for real ones."""
-    return kinds.replace("d", "D") if a.dtype.kind == "c" else kinds
+def signature_of(kind: np.dtype[Any], kinds: str) -> str:
+    """The routine's kinds for matrices of that one, given those for real ones."""
+    return kinds.replace("d", "D") if kind.kind == "c" else kinds
 
 
 def adjoint(a: Array) -> Array:
@@ -42,10 +42,12 @@ def quiet() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-_SMALL, _LARGE = (
-    33,
-    256,
-)  # rows and columns that OpenBLAS leaves to one thread; and that several are worth waiting for
+_LARGE = 256  # rows and columns from which on several threads are worth waiting for
+
+
+def left_to_one(size: int, complexes: bool) -> bool:
+    """Whether OpenBLAS leaves so many rows or columns to one thread."""
+    return size < (17 if complexes else 33)
 
 
 def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +57,7 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(a: Array, *more: Any) -> Any:
         size = max(a.shape[-2:])
-        if size < _SMALL or (size >= _LARGE and get_num_threads() > 1):
+        if left_to_one(size, a.dtype.kind == "c") or (size >= _LARGE and get_num_threads() > 1):
             return function(a, *more)
         return alone(partial(function, a, *more))()
 
@@ -131,7 +133,7 @@ def _solve_singular(a: Array, b: Array) -> tuple[Array, int]:
 def solve(a: Array, b: Array) -> tuple[Array, Array]:
     """X of A X = B, whose batch dimensions are the same."""
     infos = np.zeros(a.shape[:-2], np.int32)
-    x = _lapack.solve(a, b, signature=_signature(a, "dd->d")).astype(b.dtype, copy=False)
+    x = _lapack.solve(a, b, signature=signature_of(a.dtype, "dd->d")).astype(b.dtype, copy=False)
     if np.isfinite(x).all():
         return x, infos
     try:
@@ -151,7 +153,7 @@ def solve(a: Array, b: Array) -> tuple[Array, Array]:
 @threaded
 @quiet()
 def inverse(a: Array) -> tuple[Array, Array]:
-    x = _lapack.inv(a, signature=_signature(a, "d->d")).astype(a.dtype, copy=False)
+    x = _lapack.inv(a, signature=signature_of(a.dtype, "d->d")).astype(a.dtype, copy=False)
     if np.isfinite(x).all():
         return x, np.zeros(a.shape[:-2], np.int32)
     return solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
@@ -192,7 +194,7 @@ def _begun(a: Array) -> tuple[Array, int]:
 def cholesky(a: Array) -> tuple[Array, Array]:
     """The lower factors."""
     infos = np.zeros(a.shape[:-2], np.int32)
-    low = _lapack.cholesky_lo(a, signature=_signature(a, "d->d")).astype(a.dtype, copy=False)
+    low = _lapack.cholesky_lo(a, signature=signature_of(a.dtype, "d->d")).astype(a.dtype, copy=False)
     if np.isfinite(low).all():
         return low, infos
     try:

@@ -22,13 +22,13 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.linear.lapack import _SMALL, by_steps, quiet, turned
+from nbgrad.ops.linear.lapack import adjoint, by_steps, left_to_one, quiet, signature_of, turned
 from nbgrad.ops.linear.matmul import matmul
 
 _Array = np.ndarray[Any, Any]
 _Read = Callable[[Tensor], _Array]
 _Make = Callable[[_Array], Tensor]
-_bytes, _wide = np.dtype(np.uint8), np.dtype(np.float64)
+_bytes = np.dtype(np.uint8)
 _MOST = 4096  # elements of a batch
 
 
@@ -37,13 +37,19 @@ def _small(*specs: Spec | None) -> bool:
     return all(
         [
             sp is not None
-            and sp.dtype in (dtypes.float32, dtypes.float64)
+            and sp.dtype.inexact
+            and not sp.dtype.narrow
             and sp.ndim >= 2
             and 0 < sp.numel <= _MOST
-            and max(tuple(sp.shape)[-2:]) < _SMALL
+            and left_to_one(max(tuple(sp.shape)[-2:]), sp.dtype.is_complex)
             for sp in specs
         ]
     )
+
+
+def _widest(sp: Spec) -> str:
+    """The code of the numbers in which they are computed."""
+    return "c16" if sp.dtype.is_complex else "f8"
 
 
 def _sizes(sp: Spec) -> tuple[int, int]:
@@ -57,11 +63,13 @@ def _square(sp: Spec) -> bool:
 
 
 def _reading(sp: Spec, turned: bool = False) -> _Read:
-    """What shows the matrices in a tensor that lies so, or these `turned`, as an array."""
+    """What shows the matrices in a tensor that lies so, or these `turned` (of complex numbers the conjugates), as an array."""
     shape, strides = tuple(sp.shape), tuple([s * sp.itemsize for s in sp.strides])
     if turned:
         shape, strides = ((*n[:-2], n[-1], n[-2]) for n in (shape, strides))
     kind, array = sp.dtype.np, np.ndarray
+    if turned and sp.dtype.is_complex:
+        return lambda t: array(shape, kind, t._buf, 0, strides).conj()
     return lambda t: array(shape, kind, t._buf, 0, strides)
 
 
@@ -73,11 +81,13 @@ def _lines(sp: Spec, shape: tuple[int, ...], dtype: dtypes.dtype | None = None) 
 
 
 def _columns(sp: Spec, rows: int, columns: int, turned: bool = False) -> _Make:
-    """The same of matrices, which lie by columns; or of matrices that are `turned` already."""
+    """The same of matrices, which lie by columns; or of matrices that are `turned`, of complex numbers to their conjugates."""
     batch = tuple(sp.shape)[:-2]
     lying = sp.like((*batch, columns, rows)).strides
     made = sp.like((*batch, rows, columns), (*lying[:-2], lying[-1], lying[-2]))
     kind, keep = made.dtype.np, np.ascontiguousarray
+    if turned and sp.dtype.is_complex:
+        return lambda x: wrap(keep(x.conj(), kind).reshape(-1).view(_bytes), made)
     if turned:
         return lambda x: wrap(keep(x, kind).reshape(-1).view(_bytes), made)
     return lambda x: wrap(keep(x.swapaxes(-1, -2), kind).reshape(-1).view(_bytes), made)
@@ -85,7 +95,7 @@ def _columns(sp: Spec, rows: int, columns: int, turned: bool = False) -> _Make:
 
 def _finite(x: _Array) -> bool:
     """Whether all is, and not so large that it need be looked at in another way."""
-    return isfinite(np.vdot(x, x))
+    return isfinite(np.vdot(x, x).real)
 
 
 # ---------------------------------------------------------------- Cholesky's
@@ -95,10 +105,11 @@ def _factor(A: Spec, upper: Any) -> Quick | None:
     if not _small(A) or not _square(A):
         return None
     read, make, call = _reading(A, upper), _columns(A, *_sizes(A), upper), _lapack.cholesky_lo
+    kinds = signature_of(A.dtype.np, "d->d")
 
     def factor(t: Tensor) -> Tensor | None:
         with quiet():
-            low = call(read(t), signature="d->d")
+            low = call(read(t), signature=kinds)
         return make(low) if _finite(low) else None
 
     return factor
@@ -132,10 +143,10 @@ def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
     read, of_q, of_r = _reading(A), _columns(A, m, k), _columns(A, k, n)
     named, begun = maker("linalg_qr"), _lapack.qr_r_raw
     ended = _lapack.qr_complete if k > min(m, n) else _lapack.qr_reduced
-    above, none = np.tri(k, n, -1, dtype=bool), np.zeros(1)
+    above, none, wide = np.tri(k, n, -1, dtype=bool), np.zeros(1), _widest(A)
 
     def found(t: Tensor) -> Any:
-        a = np.array(read(t), _wide)
+        a = np.array(read(t), wide)
         tau = begun(a)
         q = ended(a, tau)
         return named((of_q(q), of_r(np.where(above, none, a[..., :k, :])))) if _finite(a) else None
@@ -149,21 +160,22 @@ def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
 def eigh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
     if out is not None or not _small(A) or not _square(A) or UPLO not in ("L", "U"):
         return None
-    read, of_values = _reading(A), _lines(A, tuple(A.shape)[:-1])
+    read, of_values = _reading(A), _lines(A, tuple(A.shape)[:-1], A.dtype.to_real())
     of_vectors, named = _columns(A, *_sizes(A)), maker("linalg_eigh")
     call = _lapack.eigh_up if UPLO == "U" else _lapack.eigh_lo
+    kinds, real = ("D->dD", False) if A.dtype.is_complex else ("d->dd", True)
 
     def found(t: Tensor) -> Any:
         a = read(t)
         if not _finite(a):
             return None
         with quiet():
-            values, vectors = call(a, signature="d->dd")
+            values, vectors = call(a, signature=kinds)
         if not _finite(values):
             return None
-        return named(
-            (of_values(values), of_vectors(turned(a, vectors, UPLO == "U", A.dtype is dtypes.float32)))
-        )
+        if real:
+            vectors = turned(a, vectors, UPLO == "U", A.dtype is dtypes.float32)
+        return named((of_values(values), of_vectors(vectors)))
 
     return found
 
@@ -191,7 +203,8 @@ def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
         return None
     *_, m, n = tuple(A.shape)
     k = min(m, n)
-    read, of_s, named = _reading(A), _lines(A, (*tuple(A.shape)[:-2], k)), maker("linalg_svd")
+    read, named = _reading(A), maker("linalg_svd")
+    of_s = _lines(A, (*tuple(A.shape)[:-2], k), A.dtype.to_real())
     of_u, of_v = _columns(A, m, m if full_matrices else k), _columns(A, n if full_matrices else k, n)
 
     def found(t: Tensor) -> Any:
@@ -209,12 +222,13 @@ def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
 
 
 def _triangles(A: Spec, B: Spec, upper: bool, unit: bool) -> Callable[[_Array, _Array], None] | None:
-    """What writes the solutions of triangular systems over right sides; both are of float64, and lie in order."""
+    """What writes the solutions of triangular systems over right sides; both are of the widest numbers, and lie in order."""
     if not _small(A, B) or not _square(A):
         return None
     if tuple(A.shape)[:-2] != tuple(B.shape)[:-2] or A.shape[-1] != B.shape[-2] or A.dtype is not B.dtype:
         return None
-    address = cpu.kernel("triangle_f8", *elimination.triangle("f8")).address
+    code = _widest(A)
+    address = cpu.kernel(f"triangle_{code}", *elimination.triangle(code)).address
     count, launch = prod(tuple(A.shape)[:-2]), cpu.launch(3, "", 1, B.numel < FEW)
     meta = cpu.constants([*tuple(B.shape)[-2:], upper, unit])
 
@@ -230,11 +244,11 @@ def solve_triangular(
     solved = None if out is not None or not left else _triangles(A, B, bool(upper), bool(unitriangular))
     if solved is None:
         return None
-    of_a, of_b, make = _reading(A), _reading(B), _columns(B, *_sizes(B))
+    of_a, of_b, make, wide = _reading(A), _reading(B), _columns(B, *_sizes(B)), _widest(A)
 
     def found(A: Tensor, B: Tensor) -> Tensor:
-        x = np.array(of_b(B), _wide, order="C")
-        solved(x, np.asarray(of_a(A), _wide, order="C"))
+        x = np.array(of_b(B), wide, order="C")
+        solved(x, np.asarray(of_a(A), wide, order="C"))
         return make(x)
 
     return found
@@ -246,13 +260,13 @@ def cholesky_solve(B: Spec, L: Spec, upper: Any, *, out: Any) -> Quick | None:
     if first is None or second is None:
         return None
     of_low, of_turned = _reading(L, bool(upper)), _reading(L, not upper)
-    of_b, make, kind = _reading(B), _columns(B, *_sizes(B)), B.dtype.np
+    of_b, make, kind, wide = _reading(B), _columns(B, *_sizes(B)), B.dtype.np, _widest(B)
 
     def found(B: Tensor, L: Tensor) -> Tensor:
-        x = np.array(of_b(B), _wide, order="C")
-        first(x, np.asarray(of_low(L), _wide, order="C"))
-        x = np.asarray(x.astype(kind, copy=False), _wide)  # as what stands between the two
-        second(x, np.asarray(of_turned(L), _wide, order="C"))
+        x = np.array(of_b(B), wide, order="C")
+        first(x, np.asarray(of_low(L), wide, order="C"))
+        x = np.asarray(x.astype(kind, copy=False), wide)  # as what stands between the two
+        second(x, np.asarray(of_turned(L), wide, order="C"))
         return make(x)
 
     return found
@@ -326,8 +340,7 @@ def _inverting(A: Spec) -> Callable[[Tensor], _Array | None]:
             u, s, v = by_steps(a, False)
         if not _finite(s) or not (s[..., -1] > s[..., 0] * least).all():
             return None
-        scaled = v.swapaxes(-1, -2) * (1 / s)[..., None, :]
-        return np.matmul(scaled, u.swapaxes(-1, -2))
+        return np.matmul(adjoint(v) * (1 / s)[..., None, :], adjoint(u))
 
     return inverse
 
@@ -355,7 +368,8 @@ def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | Non
     inverse, of_inverse = _inverting(A), _lines(A, (*batch, n, m))
     column = B.like((*B.shape, 1), (*B.strides, 1)) if vector else B
     made = B.like((*batch, n, *tuple(B.shape)[len(batch) + 1 :]))
-    rank, nothing, named = A.like(tuple(batch), dtype=dtypes.int64), A.like((0,)), maker("linalg_lstsq")
+    rank, named = A.like(tuple(batch), dtype=dtypes.int64), maker("linalg_lstsq")
+    nothing = A.like((0,), dtype=A.dtype.to_real())
     full = np.full(prod(batch), min(m, n)).view(_bytes)
 
     def found(A: Tensor, B: Tensor) -> Any:
