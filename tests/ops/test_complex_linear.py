@@ -380,3 +380,20 @@ def test_eigenvectors_are_of_length_1_and_solve_the_equation() -> None:
         assert L.dtype is V.dtype is T.complex128
         assert_same((A + 0j) @ V, V * L.unsqueeze(-2), "A V", 1e4)
         assert_same(T.linalg.vector_norm(V, dim=-2), T.ones(V.shape[:-1], dtype=T.float64), "lengths", 100)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 20, 25, 30])
+def test_vectors_have_the_phases_of_torchs(torch: ModuleType, n: int) -> None:
+    """The triangle that is not read, and the imaginary part of the diagonal, hold anything."""
+    rng = np.random.default_rng(n)
+    many = rng.normal(size=(3, n, n)) + 1j * rng.normal(size=(3, n, n))
+    for a in (many, many.real, many[0, :, : n // 2 + 1], many[0, : n - n // 3]):
+        kept = a.shape[-1] == a.shape[-2]
+        for fn in (
+            lambda T, A: T.linalg.svd(A, full_matrices=False) if A.is_complex() else (),
+            lambda T, A, kept=kept: [T.linalg.eigh(A, u) for u in "LU"] if kept else (),
+            lambda T, A: T.linalg.qr(A) if A.is_complex() else (),
+            lambda T, A, kept=kept: T.linalg.eig(A) if kept and A.is_complex() else (),
+        ):
+            got, want = (fn(m, m.tensor(a)) for m in (T, torch))
+            assert_same(got, want, f"{a.shape}", 1e5)

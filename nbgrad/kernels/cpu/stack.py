@@ -15,6 +15,7 @@ from numba.extending import lower_builtin, type_callable
 _KINDS = {
     "f4": (types.float32, np.float32),
     "f8": (types.float64, np.float64),
+    "c16": (types.complex128, np.complex128),
     "i8": (types.int64, np.int64),
     "i4": (types.int32, np.int32),
     "i2": (types.int16, np.int16),
@@ -49,7 +50,7 @@ def _define(code: str) -> Any:
     return stack
 
 
-stack_f4, stack_f8 = _define("f4"), _define("f8")
+stack_f4, stack_f8, stack_c16 = _define("f4"), _define("f8"), _define("c16")
 stack_i8, stack_i4, stack_i2, stack_i1, stack_u1 = (_define(c) for c in ("i8", "i4", "i2", "i1", "u1"))
 stack_u8, stack_u4, stack_u2 = (_define(c) for c in ("u8", "u4", "u2"))
 stack_b1 = _define("b1")

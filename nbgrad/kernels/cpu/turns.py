@@ -1,4 +1,4 @@
-"""Which way eigenvectors point, as source: each symmetric matrix of a batch by itself.
+"""Which way eigenvectors point, as source: each symmetric (Hermitian) matrix of a batch by itself.
 
 Promises `ops/linear/lapack.py` the signs that PyTorch's LAPACK leaves. Both it and NumPy's bring a small matrix to three diagonals by
 reflections and to one by rotations, but theirs differ in when a rotation's length is negative (NumPy's is LAPACK 3.10's or later), and each
@@ -13,7 +13,7 @@ MOST = 25  # rows up to which LAPACK rotates; beyond it divides and conquers, an
 # LAPACK's names: sytd2, larfg (the reflections), steqr (the iteration), laev2 (the last two rows), lartg (a rotation).
 _TURN = '''"""Turn the eigenvectors of symmetric matrices, of which this reads and spoils the lower triangles, as PyTorch has them."""
 import math
-from nbgrad.kernels.cpu.stack import stack_f8
+from nbgrad.kernels.cpu.stack import stack_{code}, stack_f8
 
 SAFE = 2.2250738585072014e-308
 
@@ -21,26 +21,28 @@ SAFE = 2.2250738585072014e-308
 def @NAME@(start, stop, meta, a, vectors):
     d = stack_f8({most})
     e = stack_f8({most})
-    row = stack_f8({most})
-    v = stack_f8({most})
-    w = stack_f8({most})
+    row = stack_{code}({most})
+    v = stack_{code}({most})
+    w = stack_{code}({most})
     n = meta[0]
     upper = meta[1]
     eps = 5.960464477539063e-08 if meta[2] else 1.1102230246251565e-16
     for item in range(start, stop):
         here = item * n * n
         for i in range(n):
+            a[here + i * n + i] = a[here + i * n + i].real
             row[n - 1 - i if upper else i] = 1.0 / (2.0 + i)  # no vector is likely to be at right angles to it
         for k in range(n - 1):
             alpha = a[here + (k + 1) * n + k]
             rest = 0.0
             for i in range(k + 2, n):
-                rest += a[here + i * n + k] * a[here + i * n + k]
-            d[k] = a[here + k * n + k]
-            e[k] = alpha
-            if rest == 0.0:
+                x = a[here + i * n + k]
+                rest += (x * x.conjugate()).real
+            d[k] = a[here + k * n + k].real
+            e[k] = alpha.real
+            if rest == 0.0 and alpha.imag == 0.0:
                 continue
-            beta = -math.copysign(math.sqrt(alpha * alpha + rest), alpha)
+            beta = -math.copysign(math.sqrt((alpha * alpha.conjugate()).real + rest), alpha.real)
             factor = (beta - alpha) / beta
             e[k] = beta
             v[k + 1] = 1.0
@@ -51,17 +53,18 @@ def @NAME@(start, stop, meta, a, vectors):
             for i in range(k + 1, n):
                 total = 0.0
                 for j in range(k + 1, n):
-                    total += a[here + max(i, j) * n + min(i, j)] * v[j]
+                    x = a[here + max(i, j) * n + min(i, j)]
+                    total += (x.conjugate() if j > i else x) * v[j]
                 w[i] = factor * total
-                along += w[i] * v[i]
+                along += w[i].conjugate() * v[i]
                 product += row[i] * v[i]
             for i in range(k + 1, n):
                 w[i] -= 0.5 * factor * along * v[i]
-                row[i] -= factor * product * v[i]
+                row[i] -= factor * product * v[i].conjugate()
             for i in range(k + 1, n):
                 for j in range(k + 1, i + 1):
-                    a[here + i * n + j] -= v[i] * w[j] + w[i] * v[j]
-        d[n - 1] = a[here + n * n - 1]
+                    a[here + i * n + j] -= v[i] * w[j].conjugate() + w[i] * v[j].conjugate()
+        d[n - 1] = a[here + n * n - 1].real
         e[n - 1] = 0.0
         if upper:
             for i in range(n // 2):
@@ -189,14 +192,14 @@ def @NAME@(start, stop, meta, a, vectors):
             total = 0.0
             for i in range(n):
                 total += vectors[here + i * n + k] / (2.0 + i)
-            if total * row[k] < 0.0:
+            if (total * row[k].conjugate()).real < 0.0:
                 for i in range(n):
                     vectors[here + i * n + k] = -vectors[here + i * n + k]
 '''
 
 
-def eigenvectors() -> tuple[str, tuple[str, ...]]:
-    """Of float64. `meta` holds the rows of a matrix, of which there are MOST at most, and whether its last row is reduced first, as LAPACK
-    does where it reads the upper triangle: such a matrix is given back to front, in both directions; and whether what is there is exact to
-    float32 only, of which fewer turns are enough."""
-    return _TURN.format(most=MOST), ("i8", "i8", "*i8", "*f8", "*f8")
+def eigenvectors(code: str) -> tuple[str, tuple[str, ...]]:
+    """Of the widest numbers ("f8", "c16"). `meta` holds the rows of a matrix, of which there are MOST at most, and whether its last row is
+    reduced first, as LAPACK does where it reads the upper triangle: such a matrix is given back to front, in both directions; and whether
+    what is there is exact to float32 only, of which fewer turns are enough."""
+    return _TURN.format(most=MOST, code=code), ("i8", "i8", "*i8", f"*{code}", f"*{code}")

@@ -32,6 +32,11 @@ def signature_of(kind: np.dtype[Any], kinds: str) -> str:
     return kinds.replace("d", "D") if kind.kind == "c" else kinds
 
 
+def widest(kind: np.dtype[Any]) -> str:
+    """The code of the numbers in which numbers of that dtype are computed."""
+    return "c16" if kind.kind == "c" else "f8"
+
+
 def adjoint(a: Array) -> Array:
     """The transposed matrices, of complex numbers their conjugates."""
     return a.mT.conj() if a.dtype.kind == "c" else a.mT
@@ -99,7 +104,7 @@ def triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     if batch != b.shape[:-2]:
         batch = np.broadcast_shapes(batch, b.shape[:-2])
         a, b = (np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (a, b))
-    code = "c16" if b.dtype.kind == "c" else "f8"
+    code = widest(b.dtype)
     x, a = np.array(b, code, order="C"), np.asarray(a, code, order="C")
     if x.size:
         text, sizes = _kernels.triangle(code), [*x.shape[-2:], upper, unit]
@@ -222,29 +227,34 @@ def first(bad: Array) -> int:
 
 
 @cached(PLANS)
-def _turning(count: int, n: int, upper: bool, single: bool) -> Callable[..., None]:
-    address, size = cpu.kernel("turned_eigenvectors", *turns.eigenvectors()).address, count * n * n
+def _turning(code: str, count: int, n: int, upper: bool, single: bool) -> Callable[..., None]:
+    address, size = (
+        cpu.kernel(f"turned_eigenvectors_{code}", *turns.eigenvectors(code)).address,
+        count * n * n,
+    )
     launch = cpu.launch(3, "", size if count > 1 else 1, size < FEW)
     return partial(launch, address, count, cpu.constants([n, upper, single]))
 
 
-def turned(matrices: Array, vectors: Array, upper: bool, single: bool) -> Array:
-    """The eigenvectors of these matrices, each pointing the way that PyTorch's LAPACK has it point, in float32 if `single`. They lie row by
-    row, and are written over."""
+def turned(matrices: Array, vectors: Array, upper: bool) -> Array:
+    """The eigenvectors of these matrices, each pointing the way that PyTorch's LAPACK has it point. They lie row by row, and are written
+    over."""
     n = matrices.shape[-1]
     if not 2 < n <= turns.MOST or not matrices.size:
         return vectors
-    a = np.array(matrices[..., ::-1, ::-1].mT if upper else matrices, np.float64, order="C")
-    turned = np.ascontiguousarray(vectors, np.float64)
-    turn = _turning(a.size // (n * n), n, upper, single)
+    code, single = widest(matrices.dtype), matrices.dtype.char in "fF"
+    a = np.array(matrices[..., ::-1, ::-1] if upper else matrices, code, order="C")
+    turned = np.ascontiguousarray(vectors, code)
+    turn = _turning(code, a.size // (n * n), n, upper, single)
     turn(*[x.reshape(-1).view(np.uint8) for x in (a, turned)])
     return turned.astype(vectors.dtype, copy=False)
 
 
-def _factored_first(rows: int, columns: int) -> bool:
+def _factored_first(a: Array) -> bool:
     """Whether PyTorch's LAPACK takes singular values of the triangle of a QR factorization where NumPy's takes them of the matrix itself,
-    as of taller ones both do: the signs of vectors depend on it."""
-    return 3 * columns // 2 <= rows < 11 * columns // 6
+    as of taller ones both do: the signs of vectors depend on it. Of complex numbers both do the same."""
+    rows, columns = a.shape[-2:]
+    return a.dtype.kind != "c" and 3 * columns // 2 <= rows < 11 * columns // 6
 
 
 _SVDS = {"f": "f->fff", "d": "d->ddd", "F": "F->FfF", "D": "D->DdD"}
@@ -252,9 +262,9 @@ _SVDS = {"f": "f->fff", "d": "d->ddd", "F": "F->FfF", "D": "D->DdD"}
 
 def by_steps(a: Array, whole: bool) -> tuple[Array, Array, Array]:
     """Singular vectors and values of finite matrices: in their own dtype, as the signs depend on how many steps are taken."""
-    rows, columns = a.shape[-2:]
+    columns = a.shape[-1]
     call, kind = _lapack.svd_f if whole else _lapack.svd_s, _SVDS[a.dtype.char]
-    if not _factored_first(rows, columns):
+    if not _factored_first(a):
         return tuple(call(a, signature=kind))
     q, r = np.linalg.qr(a, "complete" if whole else "reduced")
     u, s, vh = _lapack.svd_f(r[..., :columns, :], signature=kind)
@@ -270,8 +280,7 @@ def eigh(a: Array, uplo: str) -> tuple[Array, Array, Array]:
 
     def found(a: Array) -> tuple[Array, ...]:
         values, vectors = np.linalg.eigh(a, "U" if uplo == "U" else "L")
-        real = a.dtype.kind != "c"
-        return values, turned(a, vectors, uplo == "U", a.itemsize == 4) if real else vectors
+        return values, turned(a, vectors, uplo == "U")
 
     values, vectors = _finite_only(a, bad, found)
     if bad.any():

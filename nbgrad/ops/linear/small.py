@@ -22,7 +22,7 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.linear.lapack import adjoint, by_steps, left_to_one, quiet, signature_of, turned
+from nbgrad.ops.linear.lapack import adjoint, by_steps, left_to_one, quiet, signature_of, turned, widest
 from nbgrad.ops.linear.matmul import matmul
 
 _Array = np.ndarray[Any, Any]
@@ -45,11 +45,6 @@ def _small(*specs: Spec | None) -> bool:
             for sp in specs
         ]
     )
-
-
-def _widest(sp: Spec) -> str:
-    """The code of the numbers in which they are computed."""
-    return "c16" if sp.dtype.is_complex else "f8"
 
 
 def _sizes(sp: Spec) -> tuple[int, int]:
@@ -143,7 +138,7 @@ def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
     read, of_q, of_r = _reading(A), _columns(A, m, k), _columns(A, k, n)
     named, begun = maker("linalg_qr"), _lapack.qr_r_raw
     ended = _lapack.qr_complete if k > min(m, n) else _lapack.qr_reduced
-    above, none, wide = np.tri(k, n, -1, dtype=bool), np.zeros(1), _widest(A)
+    above, none, wide = np.tri(k, n, -1, dtype=bool), np.zeros(1), widest(A.dtype.np)
 
     def found(t: Tensor) -> Any:
         a = np.array(read(t), wide)
@@ -163,7 +158,7 @@ def eigh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
     read, of_values = _reading(A), _lines(A, tuple(A.shape)[:-1], A.dtype.to_real())
     of_vectors, named = _columns(A, *_sizes(A)), maker("linalg_eigh")
     call = _lapack.eigh_up if UPLO == "U" else _lapack.eigh_lo
-    kinds, real = ("D->dD", False) if A.dtype.is_complex else ("d->dd", True)
+    kinds = "D->dD" if A.dtype.is_complex else "d->dd"
 
     def found(t: Tensor) -> Any:
         a = read(t)
@@ -173,9 +168,7 @@ def eigh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
             values, vectors = call(a, signature=kinds)
         if not _finite(values):
             return None
-        if real:
-            vectors = turned(a, vectors, UPLO == "U", A.dtype is dtypes.float32)
-        return named((of_values(values), of_vectors(vectors)))
+        return named((of_values(values), of_vectors(turned(a, vectors, UPLO == "U"))))
 
     return found
 
@@ -227,7 +220,7 @@ def _triangles(A: Spec, B: Spec, upper: bool, unit: bool) -> Callable[[_Array, _
         return None
     if tuple(A.shape)[:-2] != tuple(B.shape)[:-2] or A.shape[-1] != B.shape[-2] or A.dtype is not B.dtype:
         return None
-    code = _widest(A)
+    code = widest(A.dtype.np)
     address = cpu.kernel(f"triangle_{code}", *elimination.triangle(code)).address
     count, launch = prod(tuple(A.shape)[:-2]), cpu.launch(3, "", 1, B.numel < FEW)
     meta = cpu.constants([*tuple(B.shape)[-2:], upper, unit])
@@ -244,7 +237,7 @@ def solve_triangular(
     solved = None if out is not None or not left else _triangles(A, B, bool(upper), bool(unitriangular))
     if solved is None:
         return None
-    of_a, of_b, make, wide = _reading(A), _reading(B), _columns(B, *_sizes(B)), _widest(A)
+    of_a, of_b, make, wide = _reading(A), _reading(B), _columns(B, *_sizes(B)), widest(A.dtype.np)
 
     def found(A: Tensor, B: Tensor) -> Tensor:
         x = np.array(of_b(B), wide, order="C")
@@ -260,7 +253,7 @@ def cholesky_solve(B: Spec, L: Spec, upper: Any, *, out: Any) -> Quick | None:
     if first is None or second is None:
         return None
     of_low, of_turned = _reading(L, bool(upper)), _reading(L, not upper)
-    of_b, make, kind, wide = _reading(B), _columns(B, *_sizes(B)), B.dtype.np, _widest(B)
+    of_b, make, kind, wide = _reading(B), _columns(B, *_sizes(B)), B.dtype.np, widest(B.dtype.np)
 
     def found(B: Tensor, L: Tensor) -> Tensor:
         x = np.array(of_b(B), wide, order="C")
