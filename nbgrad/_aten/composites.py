@@ -140,13 +140,17 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, s
     return tuple(A.split_with_sizes.default(tensor, list(given), *([dim] if dim else [])))
 
 
+def _conjugate(t: Tensor) -> Any:
+    return A.conj.default(t) if t.is_complex() else t
+
+
 FUNCTIONS |= {
     "expand_as": lambda self, other: A.expand.default(self, list(other.shape)),
     "view_as": lambda self, other: A.view.default(self, list(other.shape)),
     "reshape_as": lambda self, other: reshape(self, list(other.shape)),
     "ravel": lambda input: reshape(input, -1),
     "narrow": lambda input, dim, start, length: A.slice.Tensor(input, dim, start, start + length),
-    "adjoint": lambda self: A.transpose.int(self, -2, -1),
+    "adjoint": lambda self: _conjugate(A.transpose.int(self, -2, -1)),
     "square": lambda input: A.pow.Tensor_Scalar(input, 2),
     "Tensor.__rtruediv__": lambda self, other: A.mul.Tensor(A.reciprocal.default(self), other),
     "Tensor.__rpow__": lambda self, other: A.pow.Scalar(other, self),
@@ -156,8 +160,8 @@ FUNCTIONS |= {
 PROPERTIES |= {
     "T": lambda self: A.permute.default(self, list(range(self.dim()))[::-1]),
     "mT": lambda self: A.transpose.int(self, -2, -1),
-    "H": lambda self: A.transpose.int(self, 0, 1),
-    "mH": lambda self: A.transpose.int(self, -2, -1),
+    "H": lambda self: _conjugate(A.transpose.int(self, 0, 1)),
+    "mH": lambda self: _conjugate(A.transpose.int(self, -2, -1)),
     "data": lambda self: A.detach.default(self),
 }
 
