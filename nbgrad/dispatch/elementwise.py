@@ -323,6 +323,10 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
     name under which a user called the op."""
     if len(args) != len(op.params):
         raise TypeError(f"{op.name}() takes {len(op.params)} arguments but {len(args)} were given")
+    if state.levels and out is None:
+        found = transforms.of_examples(op, args)
+        if found is not None:
+            return found
     if any(isinstance(a, Expr) for a in args):  # in the body of another op, which is being traced
         return substitute(op.body, dict(zip(op.params, args)))  # type: ignore[return-value]
     if path:

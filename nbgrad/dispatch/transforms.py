@@ -217,6 +217,32 @@ def elementwise(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     return out
 
 
+_NUMBERS = (int, float, bool)
+
+
+def of_examples(op: ElementwiseOp, args: Sequence[Any]) -> Tensor | None:
+    """The usual call within a vmap: of examples alone, each of as many dimensions, and of numbers, where nothing else is to be seen to."""
+    if state.duals:
+        return None
+    level = state.levels[-1]
+    inners: list[Any] = []
+    dims = -1
+    for a in args:
+        if isinstance(a, Tensor):
+            buf, sp = a._buf, a._spec
+            if type(buf) is not Batched or buf.level is not level or not buf.has or a._rg:
+                return None
+            if dims >= 0 and sp.ndim != dims:
+                return None
+            dims = sp.ndim
+            inners.append(buf.inner)
+        elif type(a) in _NUMBERS:
+            inners.append(a)
+        else:
+            return None
+    return None if dims < 0 else batched(op.function(*inners), level)
+
+
 def _recorded(args: Sequence[Any], level: Level | None) -> bool:
     """Whether any of these has a history at the depth of the call."""
     return state.grad and any(
