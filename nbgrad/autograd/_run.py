@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from nbgrad.autograd.graph import GradientEdge
 from nbgrad.base.tables import Table
+from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor, edge, requires, wrap
 from nbgrad.dispatch.transforms import mapped, put_in, take_out
 from nbgrad.history.backward import run_backward
@@ -63,7 +64,7 @@ def backward(
             )
         grad_tensors = grad_variables
     targets = None if inputs is None else _inputs(inputs, "backward")
-    _run(_several(tensors), grad_tensors, retain_graph, create_graph, targets, stacklevel=3)
+    _run(_several(tensors), grad_tensors, retain_graph, create_graph, targets)
 
 
 def tensor_backward(
@@ -88,7 +89,7 @@ def tensor_backward(
             run_backward(roots, bool(retain_graph), False)
             return
     targets = None if inputs is None else _inputs(inputs, "backward")
-    _run((self,), gradient, retain_graph, create_graph, targets, stacklevel=3)
+    _run((self,), gradient, retain_graph, create_graph, targets)
 
 
 Tensor.backward = tensor_backward  # type: ignore[assignment, method-assign]
@@ -114,9 +115,7 @@ def _check_flags(*flags: Any) -> None:
             index(flag)
 
 
-def _run(
-    outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any, stacklevel: int
-) -> None:
+def _run(outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any) -> None:
     if state.levels or state.transforms:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
@@ -126,7 +125,7 @@ def _run(
     _check_flags(create if retain is None else retain, create)
     roots = _roots(outputs, made)
     if create:
-        warnings.warn(_CYCLE, UserWarning, stacklevel=stacklevel)
+        warn_once(_CYCLE)
     wanted: Wanted | None = None
     if targets is not None:
         wanted = {}

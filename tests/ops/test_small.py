@@ -2,10 +2,12 @@
 
 import importlib
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.compare import assert_same
@@ -157,6 +159,35 @@ def test_a_reshape_that_copies_leaves_two_nodes_at_each_call() -> None:
             assert x.t().reshape(-1).grad_fn.metadata
     batched = T.vmap(lambda m: m.t().reshape(-1))(T.arange(12.0).view(2, 2, 3))
     assert batched.tolist() == [[0, 3, 1, 4, 2, 5], [6, 9, 7, 10, 8, 11]]
+
+
+_ONCE: dict[str, Callable[[], Any]] = {
+    "indexing": lambda: T.meshgrid(T.ones(2), T.ones(2)),
+    "chain_matmul": lambda: T.chain_matmul(T.eye(2), T.eye(2)),
+    "torch.cross": lambda: T.cross(T.ones(3), T.ones(3)),
+    "uint8 condition": lambda: T.where(T.ones(2, dtype=T.uint8), T.ones(2), T.ones(2)),
+    "boundary tensor is non-contiguous": lambda: T.bucketize(T.arange(3), T.arange(6)[::2]),
+    "create_graph=True": lambda: T.ones((), requires_grad=True).mul(2).backward(create_graph=True),
+    "not writable": lambda: T.from_numpy(np.broadcast_to(1.0, (2,))),
+}
+
+
+@pytest.mark.parametrize("words", _ONCE)
+def test_what_torch_warns_of_once_in_a_process(words: str) -> None:
+    def told() -> int:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            _ONCE[words]()
+        return len([w for w in seen if words in str(w.message)])
+
+    always = T.is_warn_always_enabled()
+    try:
+        T.set_warn_always(True)
+        assert (told(), told()) == (1, 1)
+        T.set_warn_always(False)
+        assert told() == told() == 0
+    finally:
+        T.set_warn_always(always)
 
 
 @pytest.mark.fast

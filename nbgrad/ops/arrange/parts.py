@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.base.warn import warn
+from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor, empty, hooks
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.look import learn, look_of, one
@@ -329,7 +329,9 @@ def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
     if not isinstance(indexing, (str, type(None))):
         raise TypeError(f"meshgrid(): argument 'indexing' must be str, not {type(indexing).__name__}")
     if indexing is None:
-        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
+        warn_once(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
+        )
     found: tuple[Tensor, ...] = _grid(*listed, indexing="ij" if indexing is None else indexing)
     return found
 

@@ -392,6 +392,12 @@ def _nonzero(input: Spec) -> Run:
     return run
 
 
+@prepared()
+def _nonzero_by_dim(input: Spec) -> Run:
+    found = _nonzero.at(input if input.ndim else input.like((1,)), {}).run  # type: ignore[attr-defined]
+    return lambda t: unbind(found(t), 1)
+
+
 def _places_at(memory: Any, count: int, dims: int, where: _device) -> Tensor:
     """As PyTorch's lie: all indices of a dimension side by side."""
     return wrap(memory, spec(dtypes.int64, (count, dims), (1, count), where))
@@ -415,14 +421,13 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     tensor([[0, 1],
             [1, 0]])
     """
-    if out is None and not as_tuple and type(input._spec) is Spec:
-        return call_of(_nonzero, input)
+    if out is None and type(input._spec) is Spec:
+        return call_of(_nonzero_by_dim if as_tuple else _nonzero, input)
     if as_tuple and out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if type(input._spec) is not Spec:
         input._host(DYNAMIC.format("nonzero"))  # which refuses
-    found = _nonzero(input.reshape(1) if as_tuple and not input.ndim else input)
-    return unbind(found, 1) if as_tuple else _places_into("nonzero", out, found)
+    return _places_into("nonzero", out, _nonzero(input))
 
 
 def _places_into(name: str, out: Tensor | None, result: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
-from nbgrad.base.warn import warn
+from nbgrad.base.warn import warn_once
 from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import into, no_overlap
@@ -492,6 +492,7 @@ def _kron(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 @method
+@quickly(devices=True)
 @replayed
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Kronecker's product: each element of `input` times all of `other`, as blocks in its place. The sizes multiply.
@@ -583,7 +584,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
             [12.]])
     """
 
-    warn(
+    warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters."
     )
@@ -706,7 +707,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
     tensor([0., 0., 1.])
     """
     if dim is None:
-        warn(
+        warn_once(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
             "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
             "future release."
@@ -714,7 +715,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-        return linalg_cross(input, other, dim=dim, out=out)  # and the next call is warned of again
+        return linalg_cross(
+            input, other, dim=dim, out=out
+        )  # and the next call may have to be warned of again
     if out is not None:
         return linalg_cross(input, other, dim=dim, out=out)
     return call_of(_cross, input, other, dim=_crossed(input, other, dim))

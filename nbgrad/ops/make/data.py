@@ -79,7 +79,7 @@ def _warn_if_read_only(array: np.ndarray[Any, Any]) -> None:
             writing="writing to this tensor will result in undefined behavior",
             thing="array",
         )
-        warn(text)
+        warn_once(text)
 
 
 def from_numpy(array: Any, /) -> Tensor:
@@ -134,7 +134,7 @@ def frombuffer(
         )
     if view.readonly:
         text = "you can write to the underlying (supposedly non-writable) buffer using the tensor"
-        warn(_NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"))
+        warn_once(_NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"))
     if d is dtypes.bfloat16:
         array = np.frombuffer(buffer, np.int16, count, offset)
         return _finish(lent(array).view(d), requires_grad)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
-from nbgrad.base.warn import warn
+from nbgrad.base.warn import warn_once
 from nbgrad.core.arguments import unset
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
@@ -693,7 +693,7 @@ def searchsorted(
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     for name, t in (("input value", input), ("boundary", edges)):
         if not t._spec.contiguous and input._spec.numel:
-            warn(
+            warn_once(
                 f"{words}{name} tensor is non-contiguous, this will lower the performance due to extra data copy when "
                 f"converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if possible. This "
                 "message will only appear once per program."

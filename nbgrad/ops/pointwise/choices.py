@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad.base.warn import warn
+from nbgrad.base.warn import warn_once
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import dtypes_of
 from nbgrad.core.tensor import Tensor
@@ -249,7 +249,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
             f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
         )
     if condition._spec.dtype is dtypes.uint8:
-        warn(
+        warn_once(
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
             "Use a boolean condition instead."
         )

@@ -11,7 +11,7 @@ from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
-from nbgrad.dispatch.quick import replayed
+from nbgrad.dispatch.quick import quickly, replayed
 from nbgrad.dispatch.return_types import maker, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.expr import prims as p
@@ -499,6 +499,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 
 @method
+@quickly(devices=True)
 @replayed
 def diff(
     input: Tensor,
