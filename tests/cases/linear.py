@@ -181,6 +181,13 @@ linalg("lu_unpack", lambda T, x: T.lu_unpack(x, T.tensor([2, 3, 3], dtype=T.int3
 linalg("qr_wide", lambda T, x: T.linalg.qr(x), ((2, 4),))
 linalg("eigh", lambda T, x: [t.abs() for t in T.linalg.eigh(x + x.mT)], ((3, 3),), ((2, 3, 3),))
 linalg("eigvalsh", lambda T, x: T.linalg.eigvalsh(positive(T, x), UPLO="U"), ((3, 3),))
+linalg(
+    "eig",
+    lambda T, x: (lambda L, V: [T.view_as_real(L), V.abs()])(*T.linalg.eig(tall(T, x))),
+    ((3, 3),),
+    ((2, 4, 4),),
+)
+linalg("eigvals", lambda T, x: T.view_as_real(T.linalg.eigvals(x)), ((3, 3),))
 linalg("svd", lambda T, x: [t.abs() for t in T.linalg.svd(tall(T, x), False)], ((4, 3),), ((2, 3, 3),))
 linalg("svd_wide", lambda T, x: [t.abs() for t in T.linalg.svd(x, full_matrices=False)], ((2, 4),))
 linalg("svdvals", lambda T, x: T.linalg.svdvals(x), ((4, 3),), ((2, 2, 3),))
