@@ -153,7 +153,7 @@ class Expressions(Indices):
         """An object of the module; an array is written out, with the numbers that it has now, as Numba takes it."""
         if not isinstance(x, np.ndarray):
             return self.wrapped(x)
-        if id(x) in self.of_module and self.of_module[id(x)].base in self.program.arrays:
+        if id(x) in self.of_module:
             return self.of_module[id(x)]
         if x.size > _WRITTEN_OUT or not x.ndim or x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
             self.refuse(
@@ -161,7 +161,6 @@ class Expressions(Indices):
                 "pass it as an argument",
                 e,
             )
-        self.of_module.pop(id(x), None)  # of a lowering that was given up
         around, self.block = self.block, []
         made = self.make(
             getattr(e, "id", getattr(e, "attr", None)), [const(n) for n in x.shape], str(x.dtype), False
@@ -356,8 +355,8 @@ class Expressions(Indices):
         x = self.value(e, env)
         if isinstance(x, Expr):
             x = x if is_leaf(x) else self.let(None, x)
-        elif isinstance(x, Elementwise):
-            x = self.stored(x)
+        else:
+            x = self.bound("either", x, {})
         made, self.block = self.block, around
         return x, made
 

@@ -79,12 +79,13 @@ class Firsts(Copies):
 
     def state(self) -> tuple[Any, ...]:
         """What a statement that is lowered again begins from."""
-        return self.program.state(), {**self.owned}, {**self.where_set}, len(self.first)
+        arrays = {**self.owned}, {**self.where_set}, {**self.of_module}, {*self.grown}, {*self.lists}
+        return self.program.state(), arrays, len(self.first)
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        program, owned, where_set, made = state
+        program, arrays, made = state
         self.program.restore(program)
-        self.owned, self.where_set = {**owned}, {**where_set}
+        self.owned, self.where_set, self.of_module, self.grown, self.lists = (a.copy() for a in arrays)
         del self.first[made:]
 
     def step(self, method: Callable[..., None], s: ast.stmt, env: Env) -> None:
@@ -105,7 +106,7 @@ class Firsts(Copies):
             try:
                 return self.left_out(method, s, env)
             except Wider as wider:
-                if wider.base in state[1]:  # a statement around made it
+                if wider.base in state[1][0]:  # a statement around made it
                     raise
                 name = wider.name
             self.restore(state)

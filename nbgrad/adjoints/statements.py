@@ -445,13 +445,14 @@ class Statements(Loops):
             if side is not None:
                 self.shared(base, side.base)
         made = whole(base, len(lengths))
-        if a is None or b is None:
-            self.where_set[base] = self.lengths_where_set(of)
+        where_set = [self.lengths_where_set(side) for side in (a, b) if side is not None]
+        if where_set[0] == where_set[-1]:
+            self.where_set[base] = where_set[0]
         self.either.append((made, room))
         return made
 
     def lengths_of(self, pairs: Iterable[tuple[Expr, Expr]], branch: Branch) -> list[Expr]:
-        found = [self.merged("n", n, m, branch) for n, m in pairs]
+        found = [n if n == m else self.merged("n", n, m, branch) for n, m in pairs]
         return [n for n in found if isinstance(n, Expr)]
 
     def lay_out(self, room: View, v: View) -> None:

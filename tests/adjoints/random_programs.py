@@ -97,6 +97,11 @@ WHOLE = [
         "s = s if k[0] in (1, 2) or t > 0.4 else t",
         "t = outer(inner, y[1])",
     ),
+    *("pair = (pair[0] * pair[1] + x, t)", "pair = (y * pair[1], s)", "s = pair[0][1] * pair[1]"),
+    *("y[:2] += pair[0][2:]", "pair = (x * t, pair[1]) if s > t else (pair[0] * 0.5, t)"),
+    *("y, w = w, y * a + x", "w = w * t + y", "s += w[1]", "(w, pair) = (pair[0] * s, (w, t))"),
+    *("np.multiply(y, t, out=y)", "np.add(x[1:], y[:3], y[1:])", "M[k[:2], k[2:]] += y[:2]"),
+    *("s += np.sum(M[k, k] * y)", "y[:] = M[[0, 2, 1, 1], k]", "M[M > t] *= 0.5", "s += np.sum(M[M > s])"),
 ]
 
 
@@ -118,6 +123,7 @@ class Writer:
             "    def outer(f, v):",
             "        return f(v * t) - f(w=v, v=0.4)",
             "    held = [a, x[1]]",
+            "    w, pair = x * x, (x * 0.5, s)",
         ]
         for _ in range(self.random.randint(3, 6)):
             self.statement(0)
@@ -227,8 +233,19 @@ class Writer:
             self.out(f"{local}[q] = x[q] * y[q] + s")
             self.depth -= 1
             self.out(f"s = {local}[2] * {local}[{self.place()}]")
+        elif c < 0.98 and self.counters:
+            self.of_the_turn_before()
         else:
             self.out(f"t = {self.expression()}")
+
+    def of_the_turn_before(self) -> None:
+        """What a turn sets, and the next one reads; a program that reads it in the first one raises."""
+        local, number = self.new("l"), self.new("n")
+        self.out(f"if {self.counters[-1]} > 0:")
+        self.depth += 1
+        self.out(f"s += {local}[1] * {number}")
+        self.depth -= 1
+        self.out(f"{local}, {number} = y * {self.atom()}, {self.expression(1)}")
 
     def list_statement(self) -> None:
         r = self.random
@@ -325,7 +342,7 @@ class Case:
         """ok, or why it is left out; else an AssertionError."""
         try:
             value = self.function(*self.args())
-        except (ArithmeticError, ValueError):
+        except (ArithmeticError, ValueError, UnboundLocalError):
             return "raises"
         if not small([value]):  # where `math` raises and compiled code gives NaN
             return "large"
@@ -355,7 +372,7 @@ class Case:
             try:
                 left = (value - self.function(*self.args(-e))) / e
                 right = (self.function(*self.args(e)) - value) / e
-            except (ArithmeticError, ValueError):
+            except (ArithmeticError, ValueError, UnboundLocalError):
                 return "raises"
             middle = (left + right) / 2
             if abs(middle - moved) <= 1e-4 * (1 + abs(moved)):
