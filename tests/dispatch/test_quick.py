@@ -125,6 +125,10 @@ def _cases() -> dict[str, Callable[[], Any]]:
             rows, "mean", lengths=torch.tensor([[1, 3]] * 8), axis=1
         ),
         "cholesky": lambda: torch.linalg.cholesky(square),
+        "solve": lambda: [torch.linalg.solve(square, b) for b in (rows[0], rows[:4], square.mT, rows[4:].mT)],
+        "solve each": lambda: torch.linalg.solve(square.expand(2, 4, 4), rows[:2]),
+        "solve one for all": lambda: torch.linalg.solve(square.expand(2, 4, 4), rows[:4]),
+        "inv": lambda: [torch.linalg.inv(square), torch.inverse(square[None].double())],
         "unique": lambda: torch.unique(nan, return_inverse=True, return_counts=True),
         "unique of ints": lambda: torch.unique(image.long(), return_inverse=True),
         "unique of bools": lambda: torch.unique(image > 2),
@@ -739,6 +743,9 @@ _RECORDED: dict[str, Callable[..., Any]] = {
     "svd": lambda x: torch.linalg.svd(x, full_matrices=False),
     "qr": torch.linalg.qr,
     "pinv": torch.linalg.pinv,
+    "inv": torch.linalg.inv,
+    "solve": lambda x: torch.linalg.solve(x, torch.arange(4.0, dtype=torch.float64)),
+    "solve itself": lambda x: torch.linalg.solve(x + 1, x),
     "solve_triangular": lambda x: torch.linalg.solve_triangular(x, x.detach() + 1, upper=True),
     "renorm": lambda x: torch.renorm(x, 2, 0, 0.5),
     "segments": lambda x: torch.segment_reduce(x, "prod", lengths=torch.tensor([1, 2, 1])),
@@ -792,3 +799,23 @@ def test_zeros_are_told_apart_by_their_sign() -> None:
 
     for k in (0.0, -0.0, 0.0, -0.0) * 2:
         assert str(function(-torch.ones(1), k) * 1) == str(-torch.ones(1) * 0 + k)
+
+
+@pytest.mark.fast
+def test_a_singular_matrix_is_refused_also_where_others_were_solved() -> None:
+    for matrix in (
+        torch.eye(3),
+        torch.zeros(3, 3),
+        torch.eye(3),
+        torch.zeros(3, 3),
+        torch.eye(3),
+        torch.zeros(3, 3),
+    ):
+        if matrix.any():
+            assert torch.linalg.solve(matrix, torch.ones(3)).tolist() == [1, 1, 1]
+            assert torch.equal(torch.linalg.inv(matrix), matrix)
+            continue
+        with pytest.raises(torch.linalg.LinAlgError, match="input matrix is singular"):
+            torch.linalg.solve(matrix, torch.ones(3))
+        with pytest.raises(torch.linalg.LinAlgError, match="could not be completed"):
+            torch.linalg.inv(matrix)

@@ -68,11 +68,22 @@ def _reading(sp: Spec, turned: bool = False) -> _Read:
     return lambda t: array(shape, kind, t._buf, 0, strides)
 
 
+def _laid(made: Spec) -> _Make:
+    """What makes a tensor that lies so of an array of its shape."""
+    allocate, size, kind, array = made.allocate, made.nbytes, made.dtype.np, np.ndarray
+    shape, strides = tuple(made.shape), tuple([s * made.itemsize for s in made.strides])
+
+    def lay(x: _Array) -> Tensor:
+        buf = allocate(size, _bytes)
+        array(shape, kind, buf, 0, strides)[...] = x
+        return wrap(buf, made)
+
+    return lay
+
+
 def _lines(sp: Spec, shape: tuple[int, ...], dtype: dtypes.dtype | None = None) -> _Make:
     """What makes a tensor of an array of this shape."""
-    made = sp.like(shape, dtype=dtype)
-    kind, keep = made.dtype.np, np.ascontiguousarray
-    return lambda x: wrap(keep(x, kind).reshape(-1).view(_bytes), made)
+    return _laid(sp.like(shape, dtype=dtype))
 
 
 def _columns(sp: Spec, rows: int, columns: int, turned: bool = False) -> _Make:
@@ -80,12 +91,10 @@ def _columns(sp: Spec, rows: int, columns: int, turned: bool = False) -> _Make:
     batch = tuple(sp.shape)[:-2]
     lying = sp.like((*batch, columns, rows)).strides
     made = sp.like((*batch, rows, columns), (*lying[:-2], lying[-1], lying[-2]))
-    kind, keep = made.dtype.np, np.ascontiguousarray
+    lay = _laid(made)
     if turned and sp.dtype.is_complex:
-        return lambda x: wrap(keep(x.conj(), kind).reshape(-1).view(_bytes), made)
-    if turned:
-        return lambda x: wrap(keep(x, kind).reshape(-1).view(_bytes), made)
-    return lambda x: wrap(keep(x.swapaxes(-1, -2), kind).reshape(-1).view(_bytes), made)
+        return lambda x: lay(x.conj().swapaxes(-1, -2))
+    return (lambda x: lay(x.swapaxes(-1, -2))) if turned else lay
 
 
 def _finite(x: _Array) -> bool:
@@ -207,6 +216,42 @@ def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
         with quiet():
             u, s, v = by_steps(a, bool(full_matrices))
         return named((of_u(u), of_s(s), of_v(v))) if _finite(s) else None
+
+    return found
+
+
+# ---------------------------------------------------------------- solutions, inverses
+
+
+def solve(A: Spec, B: Spec, *, left: Any, out: Any) -> Quick | None:
+    if out is not None or left is not True or not _small(A) or not _square(A) or A.dtype is not B.dtype:
+        return None
+    batch, shape = tuple(A.shape)[:-1], tuple(B.shape)
+    vector = B.ndim == 1 or shape == batch
+    if (shape if vector else shape[:-1]) != batch or not B.numel:
+        return None
+    column = B.like((*shape, 1), (*B.strides, 1)) if vector else B
+    read, read_b = _reading(A), _reading(column)
+    make = _lines(B, shape) if vector else _columns(B, *_sizes(B))
+    kinds = signature_of(A.dtype.np, "dd->d")
+
+    def found(A: Tensor, B: Tensor) -> Tensor | None:
+        with quiet():
+            x = _lapack.solve(read(A), read_b(B), signature=kinds)
+        return (make(x[..., 0]) if vector else make(x)) if _finite(x) else None
+
+    return found
+
+
+def inv(A: Spec, *, out: Any) -> Quick | None:
+    if out is not None or not _small(A) or not _square(A):
+        return None
+    read, make, kinds = _reading(A), _columns(A, *_sizes(A)), signature_of(A.dtype.np, "d->d")
+
+    def found(t: Tensor) -> Tensor | None:
+        with quiet():
+            x = _lapack.inv(read(t), signature=kinds)
+        return make(x) if _finite(x) else None
 
     return found
 

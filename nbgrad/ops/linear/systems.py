@@ -155,6 +155,7 @@ def _inverse(A: Tensor, name: str | None) -> Tensor:
     return _inv(A, name=name)
 
 
+@quickly(small.inv)
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices; a singular one is refused. The gradient is `-(y.mT @ g @ y.mT)`, y being the inverse.
 
@@ -268,6 +269,7 @@ def _check_equation(name: str, A: Tensor, B: Tensor, left: bool, vector: bool) -
         )
 
 
+@quickly(small.solve)
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """The X of `A @ X = B`, or of `X @ A = B` where `left` is False; B is a matrix, a vector, or a batch of either. A singular A is
     refused. The gradient of B is `inv(A).mT @ g`, that of A minus this times `X.mT`.
