@@ -8,6 +8,7 @@ from nbgrad.tape.node import Node
 
 if TYPE_CHECKING:
     from nbgrad.core.tensor import Tensor, View
+    from nbgrad.memory.dtypes import dtype
 
 
 INSIDE = (
@@ -40,6 +41,12 @@ PARTIAL = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
     "location. Please clone() the tensor before performing the operation."
 )
+
+
+def lacks_complex(kernel: str, d: dtype) -> None:
+    """Refuse complex numbers in the words of PyTorch's kernel of that name, which takes none."""
+    if d.is_complex:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
 
 
 def _forbidden(t: Tensor, view: View, modified: str) -> str:

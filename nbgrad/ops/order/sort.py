@@ -13,6 +13,7 @@ import numpy as np
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.base.warn import warn_once
 from nbgrad.core.arguments import unset
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
@@ -186,6 +187,12 @@ _MODE_OUT = tuple(
 )
 
 
+def _ordered(name: str, sp: Spec) -> None:
+    """Complex numbers have no order."""
+    if sp.dtype.is_complex:
+        raise RuntimeError(f" {name} does not support complex dtypes on CPU")
+
+
 def _full(name: str, input: Tensor, dim: Any) -> int:
     d = layout.wrap_dim(dim, input.ndim)
     if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
@@ -220,6 +227,7 @@ def sort(
     values=tensor([1., 2., 3.]),
     indices=tensor([1, 2, 0]))
     """
+    _ordered("Sort", input._spec)
     op, d = _sort if stable is None else _sort_stable, layout.wrap_dim(dim, input.ndim)
     if out is None:
         return call_of(op, input, dim=d, descending=bool(descending))
@@ -242,6 +250,7 @@ def argsort(
     >>> torch.argsort(torch.tensor([3.0, 1.0, 2.0]), descending=True)
     tensor([0, 2, 1])
     """
+    _ordered("Sort", input._spec)
     d = layout.wrap_dim(dim, input.ndim)
     if out is None:
         return call_of(_argsort, input, dim=d, descending=bool(descending))
@@ -256,6 +265,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([[2, 1],
             [3, 4]])
     """
+    _ordered("Sort", input._spec)
     values: Tensor = _sort(input, dim=0, descending=False)[0]
     return values if out is None else into("msort", out, values, (input,), EXPECTED, apart=(input,))
 
@@ -281,6 +291,7 @@ def topk(
     d = layout.wrap_dim(dim, input.ndim)
     if not 0 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
         raise RuntimeError("selected index k out of range")
+    _ordered("topk", input._spec)
     if input._spec.dtype is dtypes.bool_:
         raise RuntimeError("topk does not support bool dtypes on CPU")
     if out is None:
@@ -319,6 +330,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
 
 
 def _not_bool(kernel: str, input: Tensor) -> None:
+    lacks_complex(kernel, input._spec.dtype)
     if input._spec.dtype is dtypes.bool_:
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
 
@@ -426,6 +438,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     indices=tensor(3))
     """
     d = _full("mode", input, dim)
+    lacks_complex("mode_cpu", input._spec.dtype)
     if out is None:
         return call_of(_mode, input, dim=d, keepdim=keepdim)
     return results("mode", _mode(input, dim=d, keepdim=keepdim), out, (input,), True, _MODE_OUT)
@@ -534,7 +547,7 @@ def _quick_quantile(
     """Of a number `q`, by which the ranks are known. Where a line has a NaN, that is its last, and its quantile."""
     if out is not None or type(q) not in (int, float) or type(keepdim) is not bool or not input.canonical:
         return None
-    if dim is not None and (type(dim) is not int or not input.ndim):
+    if input.dtype.is_complex or (dim is not None and (type(dim) is not int or not input.ndim)):
         return None
     d, lines = (0, input.like((input.numel,))) if dim is None else (layout.wrap_dim(dim, input.ndim), input)
     n, step = tuple.__getitem__(lines.shape, d), lines.strides[d]
@@ -613,7 +626,9 @@ def _quick_search(
     sorted_sequence: Spec, input: Any, *, out_int32: Any, right: Any, side: Any, sorter: Any, out: Any
 ) -> Quick | None:
     edges, usual = sorted_sequence, not out_int32 and side is sorter is out is None
-    if not usual or type(input) is not Spec or edges.dtype is not input.dtype or edges.dtype.narrow:
+    if not usual or type(input) is not Spec or edges.dtype is not input.dtype:
+        return None
+    if edges.dtype.narrow or edges.dtype.is_complex:
         return None
     if not (edges.contiguous and input.contiguous and input.numel):
         return None
@@ -691,6 +706,7 @@ def searchsorted(
         edges = gather(edges, -1, sorter)
     if edges._spec.dtype is input._spec.dtype is dtypes.bool_ and input.numel():
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
+    lacks_complex("searchsorted_out_cpu", dtypes.promote_types(edges._spec.dtype, input._spec.dtype))
     for name, t in (("input value", input), ("boundary", edges)):
         if not t._spec.contiguous and input._spec.numel:
             warn_once(

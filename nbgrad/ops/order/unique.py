@@ -13,6 +13,7 @@ import numpy as np
 from nbgrad.base.switches import compiling
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.overrides import armed
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
@@ -42,7 +43,7 @@ _bytes = np.dtype(np.uint8)
 def _of_line(sp: Spec, in_order: bool, inverse: bool, counted: bool) -> Distinct | None:
     """What finds the distinct elements of a line without gaps, in one pass once it is in order."""
     n, code, size = sp.numel, sp.dtype.code, sp.itemsize
-    if sp.ndim != 1 or not n or not sp.contiguous or sp.backend is not backend.cpu:
+    if sp.dtype.is_complex or sp.ndim != 1 or not n or not sp.contiguous or sp.backend is not backend.cpu:
         return None
     ordered = ranks(sp, 0) if in_order else None
     address = backend.cpu.kernel(f"distinct_{code}", *_kernels.distinct(code)).address
@@ -168,6 +169,7 @@ _consecutive = _op("UniqueConsecutiveBackward0", "unique_consecutive")
 def _outputs(
     function: Any, input: Tensor, dim: Any, in_order: bool, name: str, inverse: bool, counts: bool
 ) -> Any:
+    lacks_complex("unique" if dim is None else "unique_dim", input._spec.dtype)
     d = dim
     if type(input._buf) is Batched:
         raise RuntimeError(DYNAMIC.format(name))

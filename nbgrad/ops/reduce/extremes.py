@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.arguments import unset
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import check_out, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled, settled_or
@@ -88,6 +89,7 @@ def _min_all(input: Spec) -> Run:
 
 def _nonempty_dims(name: str, input: Tensor, dim: Any) -> Ints:
     """The dimensions of an extreme, which none has over no element; PyTorch looks at that before it looks for one named twice."""
+    lacks_complex(f"{name[1:]}_values_cpu", input._spec.dtype)
     if not input._spec.numel:
         if dim in ((), []):
             raise RuntimeError(
@@ -206,7 +208,9 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
                 f"{word}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
+        lacks_complex(f"{word}_all", input._spec.dtype)
         return call_of(_max_all if word == "max" else _min_all, input)
+    _no_complex(word, input)
     d = layout.wrap_dim(dim, input.ndim)
     if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
         raise IndexError(f"{word}(): Expected reduction dim {d} to have non-zero size.")
@@ -294,7 +298,13 @@ def _place_of_all(input: Spec, *, word: str) -> Run:
     return found if line is input else lambda t: found(line_of(t))
 
 
+def _no_complex(name: str, input: Tensor) -> None:
+    if input._spec.dtype.is_complex:
+        raise RuntimeError(f"{name}(): does not support complex input")
+
+
 def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
+    _no_complex(f"arg{word}", input)
     if input._spec.dtype is dtypes.bool_:
         raise RuntimeError(f"arg{word}(): does not support bool input")
     if dim is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.base.warn import warn
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
@@ -24,10 +25,11 @@ from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce.extremes import _shared, extreme
 from nbgrad.ops.reduce.reduction import AMAX, AMIN, Reduction, _dims, _past, asked_dtype, reduction
-from nbgrad.ops.reduce.sums import _count, _kept, _mean, _moved_by, sum
+from nbgrad.ops.reduce.sums import _count, _kept, _mean, _moved_by, _sum, sum
 from nbgrad.ops.reduce.walk import as_lines, still, walk
 from nbgrad.ops.views.copy import copy_, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.parts import complex_spec, real_spec
 from nbgrad.ops.views.shape import spread
 from nbgrad.ops.views.slices import narrow
 
@@ -92,11 +94,28 @@ def _joined(backend: Any, first: Any, last: Any) -> Any:
 def _moments(what: str, sp: Spec, dims: Ints, correction: float, keepdim: bool) -> Run:
     """Variance or deviation, and mean, over sorted dims."""
     shape = layout.reduced_shape(tuple(sp.shape), dims, keepdim)
+    if sp.dtype.is_complex:
+        return _complex_moments(what, sp, dims, correction, keepdim)
     if len(dims) <= 1:
         return _moments_along(what, sp, dims[0] if dims else 0, float(correction), shape)
     lie, lines_of = as_lines(sp, dims)
     run = _moments_along(what, lie, lie.ndim - 1, float(correction), shape)
     return lambda t: run(lines_of(t))
+
+
+def _complex_moments(what: str, sp: Spec, dims: Ints, correction: float, keepdim: bool) -> Run:
+    """The variance is that of the real parts and that of the imaginary ones together."""
+    if not sp.ndim:
+        sp, dims, keepdim = sp.like((1,)), (0,), False
+    shown, _ = real_spec(sp)
+    run = _moments("var", shown, dims, correction, keepdim)
+
+    def moments(t: Tensor) -> tuple[Tensor, Tensor]:
+        about, middle = run(wrap(t._buf, shown))
+        about = _sum(about, dims=(about.ndim - 1,), keepdim=False)
+        return e.sqrt(about) if what == "std" else about, wrap(middle._buf, complex_spec(middle._spec)[0])
+
+    return moments
 
 
 def _var_back(g: Tensor, input: Tensor, dims: Ints, correction: float) -> Tensor:
@@ -175,13 +194,17 @@ def _std_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> R
     return _moments("std", input, dims, correction, keepdim)
 
 
+for _op in (_var_mean, _std_mean):  # their gradient is that of a real result and of a complex one
+    _op.op.holomorphic = False
+
+
 def _spread_of(
     name: str, op: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
 ) -> Any:
     """`unbiased` is the older form of `correction`, and of one bool alone it is the one that is meant."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    if not input._spec.dtype.is_floating_point:
+    if not input._spec.dtype.inexact:
         raise RuntimeError(
             "std and var only support floating point and complex dtypes"
             if not name.endswith("_mean")
@@ -313,6 +336,8 @@ def nansum(
     tensor([1., 0., 1.])
     """
     own = input._spec.dtype
+    if own.is_complex:
+        raise RuntimeError("nansum on CPU does not support complex inputs")
     if not own.is_floating_point:
         return sum(input, dim, keepdim, dtype=dtype, out=out)
     d = out._spec.dtype if out is not None else own if dtype is None else dtypes.to_dtype(dtype)
@@ -337,7 +362,7 @@ def nanmean(
     tensor(1.5000)
     """
     d = input._spec.dtype
-    if not d.is_floating_point:
+    if not d.inexact:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {d.scalar_name}"
         )
@@ -482,6 +507,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     max=tensor([5., 3.]))
     """
     dims = _dims(dim, input.ndim)
+    lacks_complex("aminmax_cpu", input._spec.dtype)
     if not input.numel():
         if dim is None:
             raise RuntimeError(

@@ -335,6 +335,8 @@ def _true(input: Spec, *, kind: Reduction, dims: Ints, keepdim: bool, byte: bool
 
 
 def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Any:
+    if input._spec.dtype.is_complex:
+        input = to_dtype(input.detach(), dtypes.bool_)
     # PyTorch's first truth values were uint8, and of those its result still is.
     byte = (input if out is None else out)._spec.dtype is dtypes.uint8
     # No dimensions are none, not all, as they are of sums.
