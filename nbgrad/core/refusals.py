@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from nbgrad.tape.modes import state
 from nbgrad.tape.node import Node
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ def lacks_complex(kernel: str, d: dtype) -> None:
     """Refuse complex numbers in the words of PyTorch's kernel of that name, which takes none."""
     if d.is_complex:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
+
+
+def no_complex_gradient(name: str, *operands: Tensor) -> None:
+    """Refuse to record what PyTorch has no gradient of where the result is complex."""
+    if state.grad and any([t.requires_grad for t in operands]) and any([t.is_complex() for t in operands]):
+        raise RuntimeError(
+            f"{name} does not support automatic differentiation for outputs with complex dtype."
+        )
 
 
 def _forbidden(t: Tensor, view: View, modified: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbgrad.core.refusals import no_complex_gradient
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.quick import quickly, replayed
@@ -150,6 +151,7 @@ def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = Non
     >>> torch.select_copy(torch.tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
     """
+    no_complex_gradient("select_copy", input)
     return _copied("select_copy", select, input, dim, index, out=out)
 
 
@@ -179,6 +181,7 @@ def slice_copy(
     >>> torch.slice_copy(torch.arange(6), 0, 1, -1, 2)
     tensor([1, 3])
     """
+    no_complex_gradient("slice_copy", input)
     return _copied("slice_copy", _sliced, input, dim, start, end, step, out=out)
 
 

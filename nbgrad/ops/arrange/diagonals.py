@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any
 
 from nbgrad.core.op import LINEAR
+from nbgrad.core.refusals import no_complex_gradient
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
@@ -332,6 +333,7 @@ def slice_scatter(
         return _slice_geometry(sp, dim=d, start=first, length=length, step=step)
 
     _same_sizes(src, at(input._spec.dense())[0].shape)
+    no_complex_gradient("slice_scatter", input, src)
     result: Tensor = _slice_written(input, src, at=at)
     return result if out is None else into("slice_scatter", out, result, (input, src))
 
@@ -356,6 +358,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         return _select_geometry(sp, dim=d, index=index % n)
 
     _same_sizes(src, at(input._spec.dense())[0].shape)
+    no_complex_gradient("select_scatter", input, src)
     return _select_written(input, src, at=at)
 
 

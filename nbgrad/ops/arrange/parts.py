@@ -464,7 +464,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     n = x.numel() if N is None else N
     if n < 0:
         raise RuntimeError("N must be non-negative.")
-    powers = _powers(to_dtype(x, x.dtype if x.dtype.is_floating_point else dtypes.int64), n)
+    powers = _powers(to_dtype(x, x.dtype if x.dtype.inexact else dtypes.int64), n)
     return powers if increasing or n < 2 else powers.flip(1)
 
 

@@ -217,7 +217,7 @@ def _index(self: Tensor) -> int:
     >>> [10, 20, 30][torch.tensor(1)]
     20
     """
-    if self._spec.numel != 1 or self._spec.dtype.is_floating_point:
+    if self._spec.numel != 1 or self._spec.dtype.inexact:
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(item(self))
 
@@ -543,11 +543,11 @@ def isclose(
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
     a, b = input.detach(), other.detach()
     close: Tensor = eq(a, b)
-    if equal_nan and a.dtype.is_floating_point:
+    if equal_nan and a.dtype.inexact:
         close = logical_or(close, logical_and(isnan(a), isnan(b)))
     if rtol == 0 and atol == 0:
         return close
-    if not a.dtype.is_floating_point:
+    if not a.dtype.inexact:
         a, b = to_dtype(a, dtypes.get_default_dtype()), to_dtype(b, dtypes.get_default_dtype())
     off = _abs(sub(a, b))
     allowed = add(_abs(mul(b, rtol)), atol)

@@ -944,4 +944,4 @@ def number_for(sp: Spec) -> Callable[[Any], Tensor]:
 
 def _as_kind(value: Any, t: Tensor) -> Any:
     """A number as what the tensor holds: integers cut it off."""
-    return value if t._spec.dtype.is_floating_point else dtypes.fitting(value, t._spec.dtype)
+    return value if t._spec.dtype.is_floating_point and not isinstance(value, complex) else dtypes.fitting(value, t._spec.dtype)

@@ -12,6 +12,7 @@ from typing import Any
 from nbgrad.base.records import NamedTuple
 from nbgrad.base.warn import warn_once
 from nbgrad.core.op import PUBLIC
+from nbgrad.core.refusals import lacks_complex, no_complex_gradient
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
 from nbgrad.dispatch.quick import Quick, quickly, replayed
@@ -69,8 +70,11 @@ def _identity(reduce: str, dtype: Any) -> Any:
 
 def _counts(like: Tensor, source: Tensor, place: Place, include_self: bool) -> Tensor:
     """How many elements meet in each place, at least one."""
-    counts = full(like._spec.dense(), int(include_self))
-    _write(counts, full(source._spec.dense(), 1), place, "add")
+    sp, ones = like._spec.dense(), source._spec.dense()
+    if sp.dtype.is_complex:
+        sp, ones = sp.like(dtype=sp.dtype.to_real()), ones.like(dtype=sp.dtype.to_real())
+    counts = full(sp, int(include_self))
+    _write(counts, full(ones, 1), place, "add")
     return counts.clamp_(min=1)
 
 
@@ -164,7 +168,7 @@ def _reduction(at: _Where) -> Callable[..., Tensor]:
         _write(out, source, place, _MOVES[reduce])
         if reduce == "mean":
             counts = _counts(out, source, place, include_self)
-            out = e.div(out, counts) if d.is_floating_point else e.floor_divide(out, counts)
+            out = e.div(out, counts) if d.inexact else e.floor_divide(out, counts)
         out._storage = None
         return out
 
@@ -223,6 +227,9 @@ def scatter_reduce(
     if reduce not in _MOVES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     narrowed, _ = _scattered("scatter_reduce", input, dim, index, src)
+    if reduce in ("amax", "amin"):
+        lacks_complex(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
+    no_complex_gradient("scatter_reduce", input, src)
     if reduce == "mean" and input.dtype is dtypes.bool_:
         raise NotImplementedError("\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
     result = _scatter_reduce(input, narrowed, index, dim=dim, reduce=reduce, include_self=include_self)
@@ -273,6 +280,11 @@ def index_reduce(
     if input.dtype is dtypes.bool_ and (reduce == "mean" or not include_self):
         kernel = "div_floor_cpu" if include_self else "index_reduce_func_exclude_input_init"
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+    if not include_self:
+        lacks_complex("index_reduce_func_exclude_input_init", input.dtype)
+    if reduce in ("amax", "amin"):
+        lacks_complex("maximum_cpu" if reduce == "amax" else "minimum_cpu", input.dtype)
+    no_complex_gradient("index_reduce", input, source)
     if not include_self:  # PyTorch fills the slices first
         _vector(input, dim, index, faults.INDEX, False, always=True)
     result = _index_reduce(

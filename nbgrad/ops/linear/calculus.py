@@ -14,10 +14,13 @@ from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.linear.products import mm
 from nbgrad.ops.order.scan import cumsum
+from nbgrad.ops.pointwise.parts import complex as joined
+from nbgrad.ops.pointwise.parts import conj
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import full
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.order import t
+from nbgrad.ops.views.parts import imag, real
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 from nbgrad.ops.views.slices import diagonal, narrow, select
 
@@ -299,7 +302,7 @@ def cov(
         )
         free = 0
     away = e.sub(x, unsqueeze(mean, 1))
-    product = mm(away, t(away if weights is None else e.mul(away, weights)))
+    product = mm(away, conj(t(away if weights is None else e.mul(away, weights))))
     return squeeze(e.div(product, free))
 
 
@@ -320,7 +323,12 @@ def corrcoef(input: Tensor) -> Tensor:
     if not c.ndim:
         return e.div(c, c)
     spread = e.sqrt(diagonal(c))
-    return e.clamp(e.div(e.div(c, reshape(spread, (-1, 1))), reshape(spread, (1, -1))), -1, 1)
+    if c.is_complex():
+        spread = real(spread)
+    found = e.div(e.div(c, reshape(spread, (-1, 1))), reshape(spread, (1, -1)))
+    if not c.is_complex():
+        return e.clamp(found, -1, 1)
+    return joined(e.clamp(real(found), -1, 1), e.clamp(imag(found), -1, 1))
 
 
 __all__ = ["corrcoef", "cov", "cumulative_trapezoid", "gradient", "trapezoid", "trapz"]

@@ -98,6 +98,8 @@ def isin(
     for t in given:
         if isinstance(t, bool) or (isinstance(t, Tensor) and t.dtype is dtypes.bool_):
             raise RuntimeError("Unsupported input type encountered for isin(): Bool")
+        if isinstance(t, Tensor) and t.is_complex():
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {t.dtype.scalar_name}")
     if not any(isinstance(t, Tensor) for t in given):
         kinds = ", ".join(type(t).__name__ for t in given)
         raise TypeError(f"isin() received an invalid combination of arguments - got ({kinds})")

@@ -25,6 +25,7 @@ from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import flip
 from nbgrad.ops.index.gather import scatter_add
+from nbgrad.ops.pointwise.functions import logaddexp
 from nbgrad.ops.reduce.reduction import SUM, asked_dtype, in_runs
 from nbgrad.ops.reduce.walk import walk
 from nbgrad.ops.views.copy import clone, contiguous, copy_memory, full, to_dtype, zeros
@@ -46,7 +47,7 @@ def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
     if sp.dtype.is_complex and kind == "cumsum":
         return by_parts(lambda parts: _scan(kind, parts, dim, reverse), sp)
     if sp.dtype.is_complex:
-        return lambda t: _by_doubling(e.mul if kind == "cumprod" else e.logaddexp, t.detach(), dim)
+        return lambda t: _by_doubling(e.mul if kind == "cumprod" else logaddexp, t.detach(), dim)
     d = sp.dtype if sp.dtype.inexact else dtypes.int64
     out = spec(d, tuple(sp.shape), None, sp.device)
     if sp.ndim and sp.strides[dim] == out.strides[dim] == 1 and sp.dtype in _ALONG.get(kind, ()):

@@ -23,14 +23,14 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.reduce.extremes import _shared, extreme
+from nbgrad.ops.reduce.extremes import _amax, _shared, extreme
 from nbgrad.ops.reduce.reduction import AMAX, AMIN, Reduction, _dims, _past, asked_dtype, reduction
 from nbgrad.ops.reduce.sums import _count, _kept, _mean, _moved_by, _sum, sum
 from nbgrad.ops.reduce.walk import as_lines, still, walk
-from nbgrad.ops.views.copy import copy_, full, to_dtype, zeros
+from nbgrad.ops.views.copy import clone, copy_, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.parts import complex_spec, real_spec
-from nbgrad.ops.views.shape import spread
+from nbgrad.ops.views.parts import complex_spec, real, real_spec
+from nbgrad.ops.views.shape import reshape, spread
 from nbgrad.ops.views.slices import narrow
 
 _RUN = 1 << 15  # elements that a thread takes of one long line
@@ -435,6 +435,19 @@ def _logsumexp_of_one(sp: Spec, n: int, shape: Ints) -> Run:
     return run
 
 
+def _complex_logsumexp(t: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    """The largest real part is taken off before, but an infinite one."""
+    if not t.numel():
+        return e.log(_sum(t, dims=dims, keepdim=keepdim))
+    parts = clone(real(t))
+    top = _amax(parts, dims=dims, keepdim=True) if dims else parts
+    top = e.where(e.isinf(top), zeros(top._spec), top)
+    total = e.exp(e.sub(t, top))
+    total = _sum(total, dims=dims, keepdim=True) if dims else total
+    found: Tensor = e.add(e.log(total), top)
+    return found if keepdim else reshape(found, layout.reduced_shape(tuple(t.shape), dims, False))
+
+
 def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     weights = e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))
     return e.mul(_kept(g, input.ndim, dims, keepdim), weights)
@@ -451,6 +464,8 @@ def _logsumexp(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
         return lambda t: to_dtype(
             _logsumexp(to_dtype(t.detach(), dtypes.float32), dims=dims, keepdim=keepdim), input.dtype
         )
+    if input.dtype.is_complex:
+        return lambda t: _complex_logsumexp(wrap(t._buf, input), dims, keepdim)
     shape = layout.reduced_shape(tuple(input.shape), dims, keepdim)
     if len(dims) <= 1:
         return _logsumexp_along(input, dims[0] if dims else 0, shape, input.dtype)
@@ -470,11 +485,11 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | N
     >>> torch.func.grad(torch.logsumexp)(torch.tensor([0.0, 1.0]), 0)
     tensor([0.2689, 0.7311])
     """
-    if not input._spec.dtype.is_floating_point:
+    if not input._spec.dtype.inexact:
         return logsumexp(to_dtype(input, dtypes.get_default_dtype()), dim, keepdim, out=out)
     if out is None:
         return call_of(_logsumexp, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
-    if not out.dtype.is_floating_point:
+    if not out.dtype.inexact:
         raise RuntimeError(
             f"logsumexp(): Expected floating point type for result tensor, but got: {out.dtype.scalar_name}"
         )

@@ -148,7 +148,7 @@ def _check_window(window: _Window, order: tuple[str, ...]) -> None:
 
 
 def _check_kind(name: str, input: Tensor) -> None:
-    if not (input.dtype.is_floating_point or input.dtype is dtypes.bool_):
+    if not (input.dtype.inexact or input.dtype is dtypes.bool_):
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for '{input.dtype.scalar_name}'")
 
 

@@ -9,9 +9,11 @@ from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory.storage import Spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.padding import constant_pad_nd
 from nbgrad.ops.views.copy import contiguous, zeros
 from nbgrad.ops.views.order import permute
+from nbgrad.ops.views.parts import imag, real
 from nbgrad.ops.views.shape import squeeze, unsqueeze
 from nbgrad.ops.windows import convolution as _op
 from nbgrad.ops.windows.correlation import Geometry
@@ -55,8 +57,23 @@ def _convolved(
         spread("output_padding", output_padding, dims),
         groups,
     )
+    if input.dtype.is_complex and weight.dtype is input.dtype:
+        more = (stride, padding, dilation, transposed, output_padding, groups)
+        return _complex_convolved(input, weight, bias, more)
     check(input._spec.plain, weight._spec.plain, _plain(bias), s)
     return call_of(_op.convolution, input, weight, bias, **s._asdict())
+
+
+def _complex_convolved(
+    input: Tensor, weight: Tensor, bias: Tensor | None, settings: tuple[Any, ...]
+) -> Tensor:
+    """As PyTorch has it: three of real numbers, the last of which has both products across and those of the other two."""
+    (x, ix), (w, iw) = [(real(t), imag(t)) for t in (input, weight)]
+    b, ib = (None, None) if bias is None else (real(bias), imag(bias))
+    first, second = convolution(x, w, b, *settings), convolution(ix, iw, None, *settings)
+    both = None if b is None else e.add(b, ib)
+    crossed = convolution(e.add(x, ix), e.add(w, iw), both, *settings)
+    return e.add(e.sub(first, second), e.mul(e.sub(e.sub(crossed, first), second), 1j))
 
 
 def _result(got: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
