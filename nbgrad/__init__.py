@@ -293,6 +293,8 @@ if _typing.TYPE_CHECKING:
     from nbgrad.storage import BoolStorage as BoolStorage
     from nbgrad.storage import ByteStorage as ByteStorage
     from nbgrad.storage import CharStorage as CharStorage
+    from nbgrad.storage import ComplexDoubleStorage as ComplexDoubleStorage
+    from nbgrad.storage import ComplexFloatStorage as ComplexFloatStorage
     from nbgrad.storage import DoubleStorage as DoubleStorage
     from nbgrad.storage import FloatStorage as FloatStorage
     from nbgrad.storage import HalfStorage as HalfStorage
@@ -330,6 +332,8 @@ _later = {
     "BoolStorage": "nbgrad.storage",
     "ByteStorage": "nbgrad.storage",
     "CharStorage": "nbgrad.storage",
+    "ComplexDoubleStorage": "nbgrad.storage",
+    "ComplexFloatStorage": "nbgrad.storage",
     "DoubleStorage": "nbgrad.storage",
     "FloatStorage": "nbgrad.storage",
     "HalfStorage": "nbgrad.storage",

@@ -111,7 +111,7 @@ def _alike(words: str, names: str) -> dict[str, str]:
 _NOT_COMPLEX: dict[type[Exception], dict[str, str]] = {
     NotImplementedError: {
         **_alike("{} is not supported for complex inputs", "floor ceil trunc"),
-        **_alike("clamp is not supported for complex types", "clamp clamp_min clamp_max relu"),
+        **_alike("clamp is not supported for complex types", "clamp clamp_min clamp_max relu hardtanh"),
         **_alike("{} is not implemented for complex tensors.", "signbit"),
         "sign": "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
     },
@@ -126,6 +126,8 @@ _NOT_COMPLEX: dict[type[Exception], dict[str, str]] = {
 _KERNELS = {
     **_alike("{}_vml_cpu", "erf erfc erfinv i0 lgamma round"),
     **{"gelu": "GeluKernelImpl", "celu": "elu_cpu", "digamma": "digamma", "logsigmoid": "log_sigmoid_cpu"},
+    **{"bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu"},
+    **{"softshrink": "softshrink_check", "rrelu_with_noise": "leaky_relu_cpu"},
 }
 _COMPUTED = {"logit"}  # which a complex kernel could compute, and PyTorch does not
 
@@ -133,12 +135,13 @@ _COMPUTED = {"logit"}  # which a complex kernel could compute, and PyTorch does 
 def check_complex(name: str, scalar_name: str) -> None:
     """Refuse an op, by its name, that has no complex form in PyTorch."""
     for error, words in _NOT_COMPLEX.items():
-        if name in words:
-            raise error(words[name])
+        found = words.get(name) or words.get(name.removesuffix("_"))
+        if found is not None:
+            raise error(found)
     if name in _COMPUTED:
         refuse_complex(name, scalar_name)
 
 
 def refuse_complex(name: str, scalar_name: str) -> NoReturn:
-    kernel = _KERNELS.get(name, f"{name}_cpu")
+    kernel = _KERNELS.get(name, f"{name.removeprefix('special_')}_cpu")
     raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name}'")

@@ -453,7 +453,7 @@ def rounded(values: Any, d: dtype) -> Any:
 
 def rounding(d: dtype) -> Callable[[Any], Any]:
     """What makes numbers of those that are computed in a dtype, one operation after the other; of integers in float64."""
-    return partial(rounded, d=d if d.is_floating_point else float64)
+    return partial(rounded, d=d if d.inexact else float64)
 
 
 def fused(a: Any, b: Any, c: Any) -> Any:
@@ -478,7 +478,7 @@ def evenly(start: Any, end: Any, steps: builtins.int, d: dtype) -> np.ndarray[An
     a, b, i = real(start), real(end), np.arange(steps)
     step = real(real(b - a) / real(max(steps - 1, 1)))
     back = steps - 1 - i
-    if not d.narrow:
+    if not d.narrow and not d.is_complex:
         return real(np.where(i < steps // 2, fused(step, i, a), fused(-step, back, b)))
     low, high = real(a + real(step * real(i))), real(b - real(step * real(back)))
     return np.where(i < steps // 2, low, high)

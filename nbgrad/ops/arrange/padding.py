@@ -82,6 +82,8 @@ def _told(input: Tensor | Spec, value: Any) -> Any:
     """The number as what the tensor holds; in words what equals another number, or not even itself, and so would not be found again."""
     if input.dtype.is_complex:
         return complex(value)
+    if isinstance(value, complex):
+        value = dtypes.fitting(value, input.dtype)
     if not input.dtype.is_floating_point:
         return int(value)
     value = float(value)

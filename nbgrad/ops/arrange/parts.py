@@ -21,6 +21,7 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.backend import check_size
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Spec
+from nbgrad.ops.arrange.diagonals import _slice_written
 from nbgrad.ops.index.place import _index_select, _spread_same, along
 from nbgrad.ops.views.copy import clone, contiguous, full, to_dtype
 from nbgrad.ops.views.join import cat, stack
@@ -33,8 +34,10 @@ from nbgrad.ops.views.views import _sizes, view
 
 
 def _back(g: Tensor, input_spec: Spec, dim: int, start: int, length: int) -> Tensor:
-    found = full(input_spec.dense(), 0)
-    return found.slice_scatter(g, dim, start, start + length)
+    def at(sp: Spec) -> tuple[Spec, int]:
+        return _slice_geometry(sp, dim=dim, start=start, length=length, step=1)
+
+    return _slice_written(full(input_spec.dense(), 0), g, at=at)
 
 
 @differentiable("NarrowCopy", input=_back)

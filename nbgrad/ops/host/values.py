@@ -176,6 +176,10 @@ def _number(self: Tensor) -> Any:
     return self._host(_NO_ITEM).item()
 
 
+def _real(number: Any, d: dtypes.dtype) -> Any:
+    return dtypes.fitting(number, d) if isinstance(number, complex) else number
+
+
 def _float(self: Tensor) -> float:
     """The one element as a Python float.
 
@@ -184,8 +188,8 @@ def _float(self: Tensor) -> float:
     """
     read = self._spec.read
     if read is None or (_due and self._rg and state.grad and requires(self)):
-        return float(_number(self))
-    return float(read(self._buf)[0])
+        return float(_real(_number(self), dtypes.float64))
+    return float(_real(read(self._buf)[0], dtypes.float64))
 
 
 def _complex(self: Tensor) -> complex:
@@ -205,10 +209,10 @@ def _int(self: Tensor) -> int:
     """
     read = self._spec.read
     if read is not None:
-        return int(read(self._buf)[0])
+        return int(_real(read(self._buf)[0], dtypes.int64))
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    return int(self._host(_NO_ITEM).item())
+    return int(_real(self._host(_NO_ITEM).item(), dtypes.int64))
 
 
 def _index(self: Tensor) -> int:

@@ -46,6 +46,7 @@ from nbgrad.ops.index.place import (
     _own_index,
     _put_,
     checked,
+    one_for,
     warn_expanded,
     where_true,
 )
@@ -766,7 +767,7 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
         if out._spec.repeats:
             warn_expanded("index_put_", "tensor[indices] = tensor")
         value = reshape(value, ()) if value._spec.ndim else value
-        _fill_marked(_masked_put, out, mask, to_dtype(value, out._spec.dtype))
+        _fill_marked(_masked_put, out, mask, one_for(value, out))
     else:
         place = _place(out, rest, _kept(out, value))
         value = _without_ones(value, place.of(out._spec).out.ndim)

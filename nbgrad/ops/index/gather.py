@@ -47,6 +47,7 @@ from nbgrad.ops.index.place import (
     checking,
     counting,
     distinct,
+    one_for,
     own_copy,
     warn_expanded,
     where_true,
@@ -494,6 +495,9 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor, Place]:
+    kind = value.is_complex() if isinstance(value, Tensor) else isinstance(value, complex)
+    if kind and not input.is_complex():
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     filled = _fill_value("index_fill_", input, value)
     _need_tensor("index_fill_", "index", 2, index)
     if index.dtype is not dtypes.int64:
@@ -629,7 +633,7 @@ def _masking(input: Tensor, mask: Any, value: Any, inplace: bool = False) -> tup
                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.ndim} dimension(s)."
             )
-        return mask, to_dtype(value, input.dtype)
+        return mask, one_for(value, input)
     if number_type(value) is None:
         raise TypeError(
             f"masked_fill(): argument 'value' (position 2) must be Number, not {type(value).__name__}"

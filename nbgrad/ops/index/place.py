@@ -49,6 +49,7 @@ from nbgrad.ops.views.copy import (
     zeros,
 )
 from nbgrad.ops.views.order import _permute, movedim
+from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.tape.modes import state
 
@@ -942,6 +943,24 @@ def number_for(sp: Spec) -> Callable[[Any], Tensor]:
     return there
 
 
+def one_for(value: Tensor, t: Tensor) -> Tensor:
+    """A tensor of one number as what another one holds: a complex one must be real to be a real number."""
+    d = t._spec.dtype
+    if (
+        value._spec.dtype.is_complex
+        and not d.is_complex
+        and d is not dtypes.bool_
+        and value._spec.backend.holds
+    ):
+        dtypes.fitting(value.item(), d)
+        value = real(value)
+    return to_dtype(value, d)
+
+
 def _as_kind(value: Any, t: Tensor) -> Any:
     """A number as what the tensor holds: integers cut it off."""
-    return value if t._spec.dtype.is_floating_point and not isinstance(value, complex) else dtypes.fitting(value, t._spec.dtype)
+    return (
+        value
+        if t._spec.dtype.is_floating_point and not isinstance(value, complex)
+        else dtypes.fitting(value, t._spec.dtype)
+    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from nbgrad.base.warn import warn
 from nbgrad.core import arguments
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.device import cpu, elsewhere
@@ -101,9 +102,12 @@ def arange(
     start, end, step = given if len(given) == 3 else (*given, 1)
     values = [v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step)]
     start, end, step = values
+    if any(isinstance(v, complex) for v in values):
+        raise RuntimeError("value cannot be converted to type double without overflow")
     if dtype is None:
         dtype = get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
     d = dtypes.to_dtype(dtype)
+    lacks_complex("arange_cpu", d)
     if d is dtypes.bool_:
         raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
     if step == 0:
@@ -161,6 +165,7 @@ def range(
         "builtin. Instead, use torch.arange, which produces values in [start, end)."
     )
     d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype)
+    lacks_complex("range_cpu", d)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
@@ -187,6 +192,18 @@ def _fitted(start: Any, end: Any, d: dtypes.dtype) -> Any:
     ends = [dtypes.fitting(v, d) for v in (start, end)]
     real = _one_at_a_time.get(d)
     return rounded(np.array(ends), d) if real is None else map(real, ends)
+
+
+def _kind_between(name: str, start: Any, end: Any, dtype: Any) -> Any:
+    """The dtype of numbers between two ends, one of which may be complex."""
+    if not any(isinstance(v, complex) for v in (start, end)):
+        return dtype
+    made = get_default_dtype().to_complex()
+    if dtype is None or dtypes.to_dtype(dtype).is_complex:
+        return dtype or made
+    raise RuntimeError(
+        f"torch.{name}(): inferred dtype {made.c_name} can't be safely cast to passed dtype {dtypes.to_dtype(dtype).scalar_name}"
+    )
 
 
 def _ends(name: str, *ends: Any) -> list[Any]:
@@ -224,6 +241,7 @@ def linspace(
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = _ends("linspace", start, end)
+    dtype = _kind_between("linspace", start, end, dtype)
     sp = _spec("linspace", (steps,), dtype, device, requires_grad)
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
@@ -261,6 +279,7 @@ def logspace(
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = _ends("logspace", start, end)
+    dtype = _kind_between("logspace", start, end, dtype)
     sp = _spec("logspace", (steps,), dtype, device, requires_grad)
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
@@ -271,13 +290,13 @@ def logspace(
 
     def count() -> np.ndarray[Any, Any]:
         if steps == 1:
-            return np.power(float(base), np.array([float(start)]))
+            return np.power(float(base), np.array([start * 1.0]))
         return np.power(real(base), evenly(start, end, steps, sp.dtype))
 
     if steps == 1:
         return _counted(_counts(sp, count), requires_grad, out)
     low, high, step, *places = _between(start, end, steps, sp.dtype)
-    if sp.backend.prompt:  # the step is none of float32
+    if sp.backend.prompt and not sp.dtype.is_complex:  # the step is none of float32
         step = float(real(high - low)) / (steps - 1)
     given = (low, high, step, *places, base if sp.backend.prompt else real(base))
     return _counted(_counts(sp, count, "powers", *given), requires_grad, out)

@@ -212,7 +212,7 @@ def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 
 def _number(x: Any, d: _dtype) -> Any:
     """What stands where a number should, as Python's."""
-    if isinstance(x, (bool, int, float)) or (isinstance(x, complex) and d.is_complex):
+    if isinstance(x, (bool, int, float)) or (isinstance(x, complex) and (d.is_complex or d is dtypes.bool_)):
         return x
     if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.size == 1):
         return x.item()

@@ -12,6 +12,7 @@ import numpy as np
 
 from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.core.arguments import before_guard, unset
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.transforms import batched
@@ -179,6 +180,8 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     sp = _spec("randint", (size,), dtypes.int64 if dtype is None else dtype, device, requires_grad)
+    if sp.dtype.is_complex:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
 
     def draw(gen: Any, n: int, d: _dtype) -> Any:
         return dtypes.packed(_random.randint(gen, low, high, n, d), d).view(np.uint8)
@@ -209,6 +212,7 @@ def randperm(
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     sp = _spec("randperm", (n,), dtypes.int64 if dtype is None else dtype, device)
+    lacks_complex("randperm", sp.dtype)
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"randperm\" not implemented for 'Bool'")
     _check_many(n, sp.dtype)
@@ -349,6 +353,8 @@ def randint_like(
     """
     low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
     low, high = int(low), int(high)
+    if (dtype or input.dtype).is_complex:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if _draws_where_they_lie(input, memory_format) and low < high:
         t = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
         return _finish(t.random_(low, high, generator=generator), requires_grad)

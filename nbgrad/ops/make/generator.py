@@ -371,6 +371,8 @@ def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.
     """n numbers uniform on [low, high), as `rand` and `uniform_`."""
     if low == 0.0 and high == 1.0:
         return _values(units(gen, n, d), d)
+    if d.is_complex:  # either part
+        return uniform(gen, 2 * n, d.to_real(), low, high).view(d.np)
     _floating(d, "check_uniform_bounds")
     _check_uniform(d, low, high)
     if d.narrow:
@@ -392,6 +394,8 @@ _ROUND: Final = {dtypes.float32, dtypes.float64, dtypes.int64}  # to which kerne
 
 def units(gen: Generator, n: int, d: dtype) -> Array:
     """n numbers uniform on [0, 1), as bytes."""
+    if d.is_complex:
+        return units(gen, 2 * n, d.to_real())
     kind = _UNITS.get(d)
     if kind is None:
         _floating(d, "check_uniform_bounds")
@@ -468,6 +472,8 @@ def normals(
     """The same as bytes."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    if d.is_complex:  # each part has half the variance
+        return normals(gen, 2 * n, d.to_real(), mean, std / math.sqrt(2), blocks)
     if n < 16 or not blocks:
         return _few_normals(gen, n, d, mean, std)
     code = "f8" if d is dtypes.float64 else "f4"

@@ -18,6 +18,7 @@ from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table, cached
 from nbgrad.core.arguments import before_guard, placed, unset
 from nbgrad.core.op import Op
 from nbgrad.core.overrides import plain_types
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.elementwise import differentiable, quiet
@@ -218,6 +219,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     )
 
 
+_NO_BOUNDS = "check_random_bounds handles only integral, floating-point and boolean types"
 _ALONE: Any = ...  # what is not given, where None says something
 
 
@@ -237,6 +239,9 @@ def random_(
     tensor([6., 5., 2.])
     """
     low, d = named.pop("from", from_), self._spec.dtype
+    if d.is_complex and (low is not None or to is not _ALONE):
+        raise RuntimeError(_NO_BOUNDS)
+    lacks_complex("random_kernel_cpu", d)
     if low is None and to is _ALONE:
         return _drawn_into(
             self,
@@ -288,12 +293,14 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     tensor([0., 0., 1., 0.])
     """
     if not isinstance(p, Tensor):
+        lacks_complex("bernoulli_scalar_cpu_", self._spec.dtype)
         return _drawn_into(
             self,
             _bernoulli_by,
             lambda n: _random.bernoulli(generator_of(generator), float(p), n).astype(self._spec.dtype.host),
             lambda t: devices.bernoulli(t, generator, float(p)),
         )
+    lacks_complex("bernoulli_tensor_cpu_self_", self._spec.dtype)
     _real(p, "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'")
     if state.levels:
         _apart(p)  # refuses
@@ -397,6 +404,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    lacks_complex("geometric_cpu", self._spec.dtype)
     if self._spec.dtype is dtypes.bool_:
         raise NotImplementedError("\"geometric_cpu\" not implemented for 'Bool'")
     return _drawn_into(
@@ -533,8 +541,10 @@ def normal(
         normal_(t, mean, std, generator=generator)
         got = t.requires_grad_(bool(more.get("requires_grad", False)))
     else:
+        if isinstance(std, Tensor) and std.is_complex():
+            raise RuntimeError("normal expects standard deviation to be non-complex")
         for t in (mean, std):
-            if isinstance(t, Tensor):
+            if isinstance(t, Tensor) and not t.is_complex():
                 _real(t, "\"normal_kernel_cpu\" not implemented for '{}'")
         if isinstance(std, Tensor):
             if std.numel() and not std.is_meta and not everywhere(e.ge(innermost(std.detach()), 0)):

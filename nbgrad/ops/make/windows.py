@@ -23,7 +23,7 @@ def _window(
             f"{name}(): argument 'window_length' (position 1) must be int, not {type(window_length).__name__}"
         )
     d = dtypes.get_default_dtype() if where.get("dtype") is None else where["dtype"]
-    if not d.is_floating_point:
+    if not d.inexact:
         raise RuntimeError(
             f"{name} expects floating point dtypes, got: TensorOptions(dtype={_WORDS.get(d, d.c_name)}, device=cpu, "
             "layout=Strided (default), requires_grad=false (default), pinned_memory=false, memory_format=(nullopt))"

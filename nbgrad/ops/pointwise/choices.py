@@ -143,6 +143,14 @@ _CLAMP_MAX = {
 }
 
 
+def _real_bound(input: Tensor, bound: Any) -> Any:
+    return (
+        dtypes.fitting(bound, dtypes.float64)
+        if isinstance(bound, complex) and not input.is_complex()
+        else bound
+    )
+
+
 def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     tensors = isinstance(min, Tensor) or isinstance(max, Tensor)
     if min is None and max is None:
@@ -178,6 +186,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     >>> torch.func.grad(lambda x: torch.clamp(x, max=1).sum())(torch.tensor([0.5, 1.0, 3.0]))
     tensor([1., 1., 0.])
     """
+    if isinstance(min, complex) or isinstance(max, complex):
+        min, max = (_real_bound(input, bound) for bound in (min, max))
     if min is None or max is None:
         op, args = _clamped(input, min, max)
         return op.function(*args, out=out)
@@ -188,7 +198,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 
 @method
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    return _clamp_into(*_clamped(input, min, max))
+    return _clamp_into(*_clamped(input, _real_bound(input, min), _real_bound(input, max)))
 
 
 @method
@@ -198,7 +208,7 @@ def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     >>> torch.clamp_min(torch.tensor([-2.0, 0.5]), 0)
     tensor([0.0000, 0.5000])
     """
-    return _CLAMP_MIN[isinstance(min, Tensor)](input, min, out=out)
+    return _CLAMP_MIN[isinstance(min, Tensor)](input, _real_bound(input, min), out=out)
 
 
 @method
@@ -208,17 +218,17 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     >>> torch.clamp_max(torch.tensor([0.5, 3.0]), 1)
     tensor([0.5000, 1.0000])
     """
-    return _CLAMP_MAX[isinstance(max, Tensor)](input, max, out=out)
+    return _CLAMP_MAX[isinstance(max, Tensor)](input, _real_bound(input, max), out=out)
 
 
 @method
 def clamp_min_(input: Tensor, min: Any) -> Tensor:
-    return _clamp_into(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, min))
+    return _clamp_into(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, _real_bound(input, min)))
 
 
 @method
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
-    return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, max))
+    return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, _real_bound(input, max)))
 
 
 @stanza(

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from nbgrad.base.tables import cached
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.elementwise import inplace as write
@@ -81,6 +82,7 @@ def _order(n: int) -> Any:
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
+    lacks_complex(("digamma", "trigamma", "polygamma")[min(n, 2)], input.dtype)
     return _polygamma(n)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 from nbgrad.core.plan import number_type
@@ -499,7 +500,10 @@ def _addcdiv(input, tensor1, tensor2, value):
 
 def _value(operands: tuple[Any, ...], value: Any) -> Any:
     """A factor as the kernel takes it: of integers, without its fraction."""
-    if type(value) is int or any([isinstance(t, Tensor) and t._spec.dtype.inexact for t in operands]):
+    kinds = [t._spec.dtype for t in operands if isinstance(t, Tensor)]
+    if isinstance(value, complex) and not any([d.is_complex for d in kinds]):
+        value = dtypes.fitting(value, reduce(dtypes.promote_types, kinds))
+    if type(value) is int or any([d.inexact for d in kinds]):
         return value
     return int(value)
 
@@ -531,12 +535,12 @@ def addcdiv(
     >>> torch.addcdiv(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), torch.tensor([2.0, 8.0]), value=2)
     tensor([4., 3.])
     """
-    return _addcdiv(input, tensor1, tensor2, value, out=out)
+    return _addcdiv(input, tensor1, tensor2, _value((input, tensor1, tensor2), value), out=out)
 
 
 @method
 def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    return write(_addcdiv.op, (input, tensor1, tensor2, value))
+    return write(_addcdiv.op, (input, tensor1, tensor2, _value((input, tensor1, tensor2), value)))
 
 
 # ---------------------------------------------------------------- PyTorch's other names

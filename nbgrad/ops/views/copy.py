@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import Table
+from nbgrad.base.warn import warn_once
 from nbgrad.core.arguments import before_guard
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.plan import Kernel, number_type
@@ -54,6 +55,8 @@ def copying(to: Spec, source: Spec) -> Kernel:
     """What writes the values of a `source` to memory laid out as `to`."""
     if to.device is not source.device:
         return _copies.keep((to, source), _across(to, source))
+    if source.dtype.is_complex and to.dtype is not dtypes.bool_ and not to.dtype.is_complex:
+        warn_once("Casting complex values to real discards the imaginary part")
     to_bool = to.dtype is dtypes.bool_ and source.dtype is not dtypes.bool_
     body = ne(_X, 0) if to_bool else _X
     made = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
@@ -397,6 +400,8 @@ for _name, _d in dict(
     float=dtypes.float32,
     double=dtypes.float64,
     bool=dtypes.bool_,
+    cfloat=dtypes.complex64,
+    cdouble=dtypes.complex128,
 ).items():
     _caster(_name, _d)
 

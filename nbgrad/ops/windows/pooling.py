@@ -52,7 +52,9 @@ def _windows(
 ) -> extremes.Geometry:
     given = _given(kernel, stride, padding, dilation)
     how = geometry.of_max_pool(tuple(input.shape), dims, given, bool(ceil))
-    check_dtype(f"max_pool{dims}d", input.dtype, input.dtype is not dtypes.bool_)
+    check_dtype(
+        f"max_pool{dims}d", input.dtype, input.dtype is not dtypes.bool_ and not input.dtype.is_complex
+    )
     if dims == 3 and suggested_format(tuple(input.shape), tuple(input.stride())) is channels_last:
         raise RuntimeError("Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     return how
