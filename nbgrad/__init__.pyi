@@ -164,6 +164,8 @@ from nbgrad.storage import BFloat16Storage as BFloat16Storage
 from nbgrad.storage import BoolStorage as BoolStorage
 from nbgrad.storage import ByteStorage as ByteStorage
 from nbgrad.storage import CharStorage as CharStorage
+from nbgrad.storage import ComplexDoubleStorage as ComplexDoubleStorage
+from nbgrad.storage import ComplexFloatStorage as ComplexFloatStorage
 from nbgrad.storage import DoubleStorage as DoubleStorage
 from nbgrad.storage import FloatStorage as FloatStorage
 from nbgrad.storage import HalfStorage as HalfStorage
@@ -2434,6 +2436,8 @@ def var_mean(
 @overload
 def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]: ...
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def view_copy(input: Tensor, dtype: _dtype, *, out: Tensor | None = None) -> Tensor: ...
 @overload

@@ -309,6 +309,7 @@ def _make_grads(outputs: Sequence[Any], grads: Any, count: int, batched: bool = 
                 raise RuntimeError("Batched grads are not supported with GradientEdge")
             if known is not None:
                 _check_shape(k, known, g, batched)
+                _check_kind(k, known, g)
             made.append(g)
         elif g is not None:
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
@@ -331,6 +332,14 @@ def _check_shape(k: int, known: Spec, g: Tensor, batched: bool) -> None:
             f"{mismatch} If you only want some tensors in `grad_output` to be considered batched, consider using vmap."
         )
     raise RuntimeError(f"Mismatch in shape: {mismatch}")
+
+
+def _check_kind(k: int, known: Spec, g: Tensor) -> None:
+    if g.dtype.is_complex is not known.dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{k}] has a dtype of {g.dtype} and output[{k}] has a dtype of {known.dtype}."
+        )
 
 
 _ones: Table[Spec, Any] = Table("autograd._run.ones", 256)  # their bytes

@@ -525,6 +525,14 @@ def _complex(g: list[Any]) -> bool:
     return any([x is not None and x._spec.dtype.is_complex for x in g])
 
 
+def _turns(node: Node) -> bool:
+    """Whether a rule may multiply the gradient by a number that is not real: one that it has saved, or that the call was given."""
+    saved = [t for t in node.saved or () if t is not None]
+    return any([type(t) is not Tensor or t._spec.dtype.inexact for t in saved]) or any(
+        [isinstance(value, complex) for value in node.static[0].values()]
+    )
+
+
 class OpRule:
     """The gradient of an `Op` for one choice of inputs that want it: what is saved, and the calls of its rules, written out as source
     once, because collecting a rule's arguments by name at each call cost more than the rule."""
@@ -608,7 +616,11 @@ class OpRule:
                 if wanted and target not in needed:
                     mask = _needed(mask, node, needed)
                     break
-        if self.conjugated and (_complex(g) if type(g) is list else g._spec.dtype.is_complex):
+        if (
+            self.conjugated
+            and (_complex(g) if type(g) is list else g._spec.dtype.is_complex)
+            and _turns(node)
+        ):
             run = self.registered if graph else self._raw
             return self.conjugating(g, lambda turned: run(node, turned, mask))
         if graph:

@@ -61,7 +61,7 @@ def soft_margin_loss(
             "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
             "`logical_not()` operator instead."
         )
-    if not input.dtype.is_floating_point:
+    if not input.dtype.inexact:
         made = target.dtype.scalar_name if target.dtype.is_floating_point else "Float"
         raise RuntimeError(
             f"result type {made} can't be cast to the desired output type {input.dtype.scalar_name}"

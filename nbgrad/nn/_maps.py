@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from nbgrad.core.refusals import no_complex_gradient
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory.dtypes import int64
@@ -75,7 +76,8 @@ def _embedding(
         "padding": -1 if padding_idx is None else padding_idx % n,
         "by_freq": bool(scale_grad_by_freq),
     }
-    if max_norm is None and input.dtype is int64:
+    no_complex_gradient("embedding", weight)
+    if max_norm is None and input.dtype is int64 and not weight.is_complex():
         return call_of(classes.embedding, weight, input, **settings)
     return classes.embedding(weight, to_dtype(input, int64), **settings)[0]
 
@@ -115,6 +117,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             raise RuntimeError(
                 f"bilinear(): input{d} size does not match weight size: got {t.shape[-1]} but expected {n}"
             )
+    no_complex_gradient("_trilinear", input1, input2, weight)
     out, first, second = weight.shape
     if bias is not None and bias.shape[0] != out:
         raise RuntimeError(

@@ -14,6 +14,7 @@ from nbgrad.memory.dtypes import dtype, finfo, float32
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
+from nbgrad.ops.reduce.sums import mean
 from nbgrad.ops.rows import normalise
 from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.ops.views.shape import reshape
@@ -61,7 +62,7 @@ def _check_shapes(
         )
     kernel = "rms_norm" if name == "rms_norm" else "LayerNormKernelImpl"
     d = input.dtype
-    if not d.is_floating_point:
+    if not (d.is_floating_point or (d.is_complex and name == "rms_norm")):
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
     if name != "rms_norm":
         check_mixed(d, (weight, bias))
@@ -160,6 +161,10 @@ def rms_norm(
     """
     own = _own("rms_norm", input, normalized_shape)
     _check_shapes("rms_norm", input._spec.plain, own, _spec(weight), None)
+    if input.dtype.is_complex:
+        square = mean(e.mul(input, input), tuple(range(-len(own), 0)), True)
+        scaled = e.mul(input, e.rsqrt(e.add(square, finfo(input.dtype).eps if eps is None else eps)))
+        return scaled if weight is None else e.mul(scaled, weight)
     d = input.dtype
     exact = float32 if d.narrow else d
     eps = float(finfo(exact).eps) if eps is None else float(eps)

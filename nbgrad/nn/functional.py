@@ -9,6 +9,7 @@ import numpy as np
 
 from nbgrad.base.tables import Table
 from nbgrad.base.warn import warn
+from nbgrad.core.refusals import no_complex_gradient
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.core.writes import written
 from nbgrad.dispatch.elementwise import inplace as write
@@ -163,7 +164,10 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> F.silu(torch.tensor([-1.0, 1.0]))
     tensor([-0.2689,  0.7311])
     """
-    return write(a.silu.op, (input,)) if inplace else a.silu(input)
+    if inplace:
+        return write(a.silu.op, (input,))
+    no_complex_gradient("silu", input)
+    return a.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:

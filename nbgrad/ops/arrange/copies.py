@@ -17,6 +17,7 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Marked
 from nbgrad.ops.views.copy import clone, contiguous, dense_copy
 from nbgrad.ops.views.order import permute, t, transpose
+from nbgrad.ops.views.parts import view_as_complex, view_as_real
 from nbgrad.ops.views.shape import expand, squeeze, unsqueeze
 from nbgrad.ops.views.slices import _slice, diagonal, select, split, split_with_sizes, unbind
 from nbgrad.ops.views.views import _sizes, alias, as_strided
@@ -224,6 +225,24 @@ def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _copied("t_copy", t, input, out=out)
 
 
+def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """What `view_as_real` shows, as a copy.
+
+    >>> torch.view_as_real_copy(torch.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    return _copied("view_as_real_copy", view_as_real, input, out=out)
+
+
+def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """What `view_as_complex` shows, as a copy.
+
+    >>> torch.view_as_complex_copy(torch.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    return _copied("view_as_complex_copy", view_as_complex, input, out=out)
+
+
 def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
     """What `transpose` shows, as a copy.
 
@@ -284,5 +303,6 @@ def view_copy(input: Tensor, size: Any, *, out: Tensor | None = None) -> Tensor:
 __all__ = [
     *("alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "permute_copy"),
     *("select_copy", "slice_copy", "split_copy", "split_with_sizes_copy", "squeeze_copy", "t_copy"),
-    *("transpose_copy", "unbind_copy", "unfold_copy", "unsqueeze_copy", "view_copy"),
+    *("transpose_copy", "unbind_copy", "unfold_copy", "unsqueeze_copy", "view_as_complex_copy"),
+    *("view_as_real_copy", "view_copy"),
 ]

@@ -464,7 +464,7 @@ def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -
     missing = faults.ELEMENT if input.ndim > 1 else faults.ROW  # which depends on how PyTorch walks
     place = _vector(input, dim, index, missing, _kept(input, source))
     source = _as_vector(source)
-    if not source.dtype.is_floating_point:
+    if not source.dtype.inexact:
         alpha = int(alpha)  # as PyTorch cuts it
     return (source if type(alpha) is int and alpha == 1 else source * alpha), place
 

@@ -222,6 +222,21 @@ def scatter_reduce(
     tensor([5., 2.])
     """
     _need_tensor("scatter_reduce", "src", 3, src)
+    no_complex_gradient("scatter_reduce", input, src)  # which the form in place has
+    return _scatter_reduced(input, dim, index, src, reduce, include_self=include_self, out=out)
+
+
+def _scatter_reduced(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    _need_tensor("scatter_reduce", "src", 3, src)
     if reduce in ("max", "min"):  # as PyTorch takes them, and says so nowhere
         reduce = f"a{reduce}"
     if reduce not in _MOVES:
@@ -229,7 +244,6 @@ def scatter_reduce(
     narrowed, _ = _scattered("scatter_reduce", input, dim, index, src)
     if reduce in ("amax", "amin"):
         lacks_complex(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
-    no_complex_gradient("scatter_reduce", input, src)
     if reduce == "mean" and input.dtype is dtypes.bool_:
         raise NotImplementedError("\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
     result = _scatter_reduce(input, narrowed, index, dim=dim, reduce=reduce, include_self=include_self)
@@ -239,7 +253,7 @@ def scatter_reduce(
     return into("scatter_reduce", out, result, (input, src), apart=(input,))
 
 
-in_place(scatter_reduce, no_overlap)
+in_place(scatter_reduce, no_overlap, _scatter_reduced)
 
 # ---------------------------------------------------------------- an index for each slice
 
@@ -272,6 +286,21 @@ def index_reduce(
     >>> torch.ones(2).index_reduce(0, at, source, "prod")
     tensor([6., 4.])
     """
+    _need_tensor("index_reduce", "source", 3, source)
+    no_complex_gradient("index_reduce", input, source)  # which the form in place has
+    return _index_reduced(input, dim, index, source, reduce, include_self=include_self, out=out)
+
+
+def _index_reduced(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
     _check_slices("index_reduce", input, dim, index, source)
     if reduce not in _MOVES or reduce == "sum":
         raise RuntimeError(
@@ -284,7 +313,6 @@ def index_reduce(
         lacks_complex("index_reduce_func_exclude_input_init", input.dtype)
     if reduce in ("amax", "amin"):
         lacks_complex("maximum_cpu" if reduce == "amax" else "minimum_cpu", input.dtype)
-    no_complex_gradient("index_reduce", input, source)
     if not include_self:  # PyTorch fills the slices first
         _vector(input, dim, index, faults.INDEX, False, always=True)
     result = _index_reduce(
@@ -299,5 +327,5 @@ def index_reduce(
     return into("index_reduce", out, result, (input, source), apart=(input,))
 
 
-in_place(index_reduce, no_overlap)
+in_place(index_reduce, no_overlap, _index_reduced)
 __all__ = ["index_reduce", "scatter_reduce"]

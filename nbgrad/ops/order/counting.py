@@ -11,6 +11,7 @@ import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.plan import common_dtype, number_type
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into, undifferentiable
 from nbgrad.dispatch.prepared import Run, prepared
@@ -183,7 +184,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> torch.bincount(torch.tensor([0, 2, 2]), weights=torch.tensor([0.5, 1.0, 2.0]), minlength=5)
     tensor([0.5000, 0.0000, 3.0000, 0.0000, 0.0000])
     """
-    if input.dtype.is_floating_point or input.dtype is dtypes.bool_:
+    if input.dtype.inexact or input.dtype is dtypes.bool_:
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
@@ -263,6 +264,7 @@ def histc(
     >>> torch.histc(torch.tensor([0.0, 1.0, 1.0, 3.0]), bins=3)
     tensor([1., 2., 1.])
     """
+    lacks_complex("aminmax_cpu", input.dtype)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype.scalar_name}'")
     _some_bins(bins)

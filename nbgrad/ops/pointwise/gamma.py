@@ -74,10 +74,10 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> torch.polygamma(1, torch.tensor([1.0, 0.5]))
     tensor([1.6449, 4.9348])
     """
-    return _order(n)(input, out=out)
+    return _order(n, input)(input, out=out)
 
 
-def _order(n: int) -> Any:
+def _order(n: int, input: Tensor) -> Any:
     if type(n) is not int:
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
@@ -171,7 +171,7 @@ def _t_polygamma(self: Tensor, n: int) -> Tensor:
 
 @method
 def _t_polygamma_(self: Tensor, n: int) -> Tensor:
-    return write(_order(n).op, (self,))
+    return write(_order(n, self).op, (self,))
 
 
 # ---------------------------------------------------------------- incomplete gamma functions, Hurwitz's zeta function

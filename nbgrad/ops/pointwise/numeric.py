@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any
 
 from nbgrad.core.plan import number_type
+from nbgrad.core.refusals import no_complex_gradient
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import usually
@@ -216,6 +217,7 @@ def nan_to_num(
     >>> torch.nan_to_num(torch.tensor([1.0, float("nan"), float("inf")]), posinf=9.0)
     tensor([1., 0., 9.])
     """
+    no_complex_gradient("nan_to_num", input)
     if input._spec.dtype.is_complex and out is None:
         made: Tensor = view_as_complex(nan_to_num(view_as_real(input), nan, posinf, neginf))
         return made

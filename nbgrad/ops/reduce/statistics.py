@@ -195,7 +195,7 @@ def _std_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> R
 
 
 for _op in (_var_mean, _std_mean):  # their gradient is that of a real result and of a complex one
-    _op.op.holomorphic = False
+    _op.op.holomorphic = False  # type: ignore[attr-defined]
 
 
 def _spread_of(

@@ -652,23 +652,28 @@ def zero_(self: Tensor) -> Tensor:
     return written_by(self, _zeroed, (self,), {})
 
 
-def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], Any] | None = None) -> None:
+def in_place(
+    function: Callable[..., Tensor],
+    meets: Callable[[Tensor, Tensor], Any] | None = None,
+    compute: Callable[..., Tensor] | None = None,
+) -> None:
     """Make `Tensor.f_` of a function that is no elementwise op: what it gives is written over the first operand, with its history.
     The function is given a copy, as its rules may read what is overwritten. `meets` refuses another operand that PyTorch refuses
-    in the same memory."""
+    in the same memory; `compute` is what it comes to, where that is not the function."""
     name = function.__name__.removeprefix("_t_") + "_"
+    compute = compute or function
 
     def method(self: Tensor, *args: Any, **static: Any) -> Tensor:
         operands = (self, *(a for a in (*args, *static.values()) if isinstance(a, Tensor)))
         if state.active and transforms.wrapped(operands):
-            return transforms.inplace(function, self, *args, **static)
+            return transforms.inplace(compute, self, *args, **static)
         check_write(self, state.grad and any(requires(t) for t in operands))
         if meets is not None:
             for other in operands[1:]:
                 meets(self, other)
         before = _clone(self.detach())
         before._node, before._nr, before._rg = self._node, self._nr, 1 if self._node is not None else 0
-        result = function(before, *args, **static)
+        result = compute(before, *args, **static)
         if result._spec.shape != self._spec.shape:
             raise RuntimeError(
                 f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} "
