@@ -760,6 +760,11 @@ def _fitted(node: Node, g: Tensor, sp: Spec, k: int) -> Tensor:
                 f"shape compatible with {list(sp.shape)}"
             )
         g = sum_to(g, sp.shape)
+    if g._spec.dtype.is_complex and not sp.dtype.is_complex:
+        raise RuntimeError(
+            "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got false.  (Could "
+            "this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
     if g._spec.device is not sp.device and g.ndim:
         raise RuntimeError(
             f"Function {type(node).__name__} returned an invalid gradient at index {k} - expected device {sp.device} but got {g.device}"

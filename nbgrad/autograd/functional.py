@@ -153,6 +153,11 @@ def jacobian(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please "
                 "either set `strict=False` or `vectorize=False`."
             )
+        for out in () if vectorize else outs:
+            if out.is_complex() and out.numel() and requires(out):
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got {out.dtype}"
+                )
         made = (
             _all_blocks(outs, xs, create_graph)
             if vectorize or (not (strict or create_graph) and _rows_at_once(outs))

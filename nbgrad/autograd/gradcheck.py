@@ -18,6 +18,7 @@ from nbgrad.core.tensor import Tensor, edge, requires
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.data import from_numpy
 from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.parts import imag, real
 from nbgrad.tape.node import Node, blank, node_type, sequence
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -64,11 +65,14 @@ def gradcheck(
     check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
         if check_backward_ad:
-            check.jacobians(fast_mode, forward=False)
+            for part in check.by_outputs():
+                part.jacobians(fast_mode, forward=False)
         if check_forward_ad:
-            check.jacobians(fast_mode, forward=True)
-            if check_undefined_grad:
-                check.undefined_forward()
+            parts = check.by_inputs()
+            for part in parts:
+                part.jacobians(fast_mode, forward=True)
+            for part in parts if check_undefined_grad else ():
+                part.undefined_forward()
         if check_batched_forward_grad:
             check.batched_forward()
         if check_backward_ad:
@@ -154,7 +158,8 @@ def gradgradcheck(
 
 
 class _Check:
-    """What one call of `gradcheck` compares. Jacobians are arrays with a row for each element of the input."""
+    """What one call of `gradcheck` compares. Jacobians are arrays with a row for each element of the input. Of complex outputs the parts
+    are compared, one after the other; as a complex input goes, they go by its parts, of which a row holds either derivative."""
 
     def __init__(
         self,
@@ -165,13 +170,60 @@ class _Check:
         rtol: float,
         nondet_tol: float,
         check_grad_dtypes: bool,
+        part: str = "",
+        whole: Sequence[int] = (),
     ) -> None:
         self.func, self.inputs = func, inputs
+        self.part, self.whole = part, whole  # which part it is, of the outputs or inputs that are complex
         self.eps, self.atol, self.rtol = eps, atol, rtol
         self.nondet_tol, self.check_grad_dtypes = nondet_tol, check_grad_dtypes
         self.sources = _checked_inputs(inputs)
         self.result = _as_tuple(func(*inputs))
         self.outputs = _differentiable(self.result)
+
+    def of_part(
+        self, func: Callable[..., Any], inputs: Sequence[Any], part: str, whole: Sequence[int]
+    ) -> _Check:
+        more = (self.eps, self.atol, self.rtol, self.nondet_tol, self.check_grad_dtypes, part, whole)
+        return _Check(func, tuple(inputs), *more)
+
+    def by_outputs(self) -> list[_Check]:
+        """The same of either part of what is complex."""
+        if not any([o.is_complex() for o in self.result]):
+            return [self]
+        whole = [k for k, o in enumerate(self.outputs) if o.is_complex()]
+
+        def parts(shown: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+            return lambda *inputs: tuple(
+                [shown(o) if o.is_complex() else o for o in _as_tuple(self.func(*inputs))]
+            )
+
+        pairs = (("imaginary", imag), ("real", real))
+        return [self.of_part(parts(shown), self.inputs, part, whole) for part, shown in pairs]
+
+    def by_inputs(self) -> list[_Check]:
+        """The same as functions of either part of what is complex, while the other one stays."""
+        given = self.inputs
+        whole = [k for k, t in enumerate(given) if isinstance(t, Tensor) and t.is_complex()]
+        if not whole:
+            return [self]
+
+        def joined(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
+            return lambda *inputs: self.func(
+                *[join(t, given[k]) if k in whole else t for k, t in enumerate(inputs)]
+            )
+
+        def parts(shown: Callable[[Tensor], Tensor]) -> list[Any]:
+            return [
+                shown(t.detach()).clone().requires_grad_(requires(t)) if k in whole else t
+                for k, t in enumerate(given)
+            ]
+
+        ways = (
+            ("imaginary", imag, lambda t, all: real(all.detach()) + t * 1j),
+            ("real", real, lambda t, all: t + imag(all.detach()) * 1j),
+        )
+        return [self.of_part(joined(join), parts(shown), part, whole) for part, shown, join in ways]
 
     def jacobians(self, fast: bool, forward: bool) -> None:
         """One of the two ways of each derivative against differences."""
@@ -201,7 +253,7 @@ class _Check:
         along = [_unit(rng, t) for t in self.sources]
         weights = [_unit(rng, o) for o in self.outputs]
         kept = [k for k, o in enumerate(self.result) if o.requires_grad]
-        slopes = [self.slopes(t, u.reshape(tuple(t.shape)), None) for t, u in zip(self.sources, along)]
+        slopes = [self.slopes_of(t, u, None) for t, u in zip(self.sources, along)]
         for j, (t, u) in enumerate(zip(self.sources, along)):
             pushed = self.pushed(t, u[None]) if forward else []
             for i, (k, o) in enumerate(zip(kept, self.outputs)):
@@ -209,8 +261,10 @@ class _Check:
                 if forward:
                     a, n, atol = pushed[k][0], slopes[j][k], self.atol * float(u.sum())
                 else:
-                    a, n = self.analytical(o, w[None])[j][:, 0] @ u, slopes[j][k] @ w
-                    atol = self.atol * float(u.sum() * w.sum())
+                    row = self.analytical(o, w[None])[j][:, 0]
+                    a = row.real @ u.real + 1j * (row.imag @ u.imag) if t.is_complex() else row @ u
+                    n = slopes[j][k] @ w
+                    atol = self.atol * float(u.real.sum() * w.sum())
                 try:
                     self.compare(a, n, i, j, atol, t, o, forward)
                 except GradcheckError as error:
@@ -227,7 +281,7 @@ class _Check:
             "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
             "in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background \n"
             "about fast mode. Below, we recompute numerical and analytical jacobians in slow mode:\n\n"
-            f"Numerical:\n {_tensor(numerical, o)}\nAnalytical:\n{_tensor(analytical, t)}\n\n"
+            f"Numerical:\n {_tensor(numerical, t if t.is_complex() else o)}\nAnalytical:\n{_tensor(analytical, t)}\n\n"
             f"The max per-element difference (slow mode) is: {difference}.\n"
         )
         if np.allclose(analytical, numerical, self.rtol, self.atol):
@@ -247,9 +301,19 @@ class _Check:
     ) -> None:
         if not np.allclose(analytical, numerical, self.rtol, atol):
             how = "computed with forward mode " if forward else ""
+            of, at = ("inputs", j) if forward else ("outputs", i)
+            start = (
+                f"While considering the {self.part} part of complex {of} only, " if at in self.whole else ""
+            )
+            shown, found = (
+                _tensor(numerical, t if t.is_complex() else o),
+                _tensor(analytical, o if forward else t),
+            )
+            if not shown.ndim and shown.is_complex():
+                shown, found = shown.item(), found.item()
             raise GradcheckError(
-                f"Jacobian {how}mismatch for output {i} with respect to input {j},\n"
-                f"numerical:{_tensor(numerical, o)}\nanalytical:{_tensor(analytical, t)}\n"
+                f"{start}Jacobian {how}mismatch for output {i} with respect to input {j},\n"
+                f"numerical:{shown}\nanalytical:{found}\n"
             )
 
     # -- the two ways to a Jacobian -----------------------------------------------------------------------------------
@@ -258,7 +322,7 @@ class _Check:
         """Of every result, the central difference as `t` goes `eps` along `step`, or along its element `index`."""
         values = t._host()
         kept = values.copy()
-        moved = self.eps * step if index is None else self.eps
+        moved = self.eps * step
         place = ... if index is None else index
         try:
             values[place] = kept[place] - moved
@@ -268,6 +332,14 @@ class _Check:
         finally:
             values[...] = kept
         return [(b - a) / (2 * self.eps) for a, b in zip(below, above)]
+
+    def slopes_of(self, t: Tensor, step: Array, index: Any) -> list[Array]:
+        """The same of a complex one, as its real part goes and, times i, as its imaginary one does."""
+        step = step.reshape(tuple(t.shape) if index is None else ())
+        found = self.slopes(t, step.real, index)
+        if not t.is_complex():
+            return found
+        return [a + 1j * b for a, b in zip(found, self.slopes(t, 1j * step.imag, index))]
 
     def values(self, index: Any) -> list[Array]:
         outs = _as_tuple(self.func(*self.inputs))
@@ -279,10 +351,10 @@ class _Check:
                         f"Expected `func` to return outputs with the same {what} when inputs are perturbed {where}by {self.eps}, "
                         f"but got: {what}s {was} and {got}."
                     )
-        return [np.array(o._host(), np.float64).reshape(-1) for o in outs]
+        return [_flat(o, o) for o in outs]
 
     def numerical(self, t: Tensor) -> list[Array]:
-        columns = [self.slopes(t, np.ones(()), index) for index in np.ndindex(tuple(t.shape))]
+        columns = [self.slopes_of(t, np.array(1 + 1j), index) for index in np.ndindex(tuple(t.shape))]
         return [
             np.array([c[k] for c in columns]).reshape(t.numel(), o.numel()) for k, o in enumerate(self.result)
         ]
@@ -363,7 +435,7 @@ class _Check:
                 found = self.push([direction if x is t else None for x in self.sources])
                 return tuple([zeros(o._spec.dense()) if m is None else m for o, m in zip(self.result, found)])
 
-            directions = _tensor(np.random.default_rng().standard_normal((2, *t.shape)), t)
+            directions = _tensor(_normal(np.random.default_rng(), (2, *t.shape), t), t)
             apart = [push(v) for v in directions.unbind()]
             try:
                 together = vmap(push)(directions)
@@ -389,7 +461,7 @@ class _Check:
     def batched(self) -> None:
         rng = np.random.default_rng()
         for i, o in enumerate(self.outputs):
-            weights = _tensor(rng.standard_normal((2, *o.shape)), o)
+            weights = _tensor(_normal(rng, (2, *o.shape), o), o)
             apart = [grad(o, self.sources, w, retain_graph=True, allow_unused=True) for w in weights.detach()]
             try:
                 together = grad(
@@ -571,7 +643,7 @@ def _checked_inputs(inputs: Sequence[Any]) -> list[Tensor]:
     for k, t in enumerate(inputs):
         if not _wanted(t):
             continue
-        if t.dtype is not dtypes.float64:
+        if t.dtype not in (dtypes.float64, dtypes.complex128):
             warnings.warn(
                 f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail "
                 "if all the inputs are not of double precision floating point or complex. ",
@@ -599,9 +671,17 @@ def _random_weight(o: Tensor, strided: bool) -> Tensor:
 
 
 def _unit(rng: np.random.Generator, t: Tensor) -> Array:
+    """Of length 1; of complex numbers each part."""
+    if t.is_complex():
+        return _unit(rng, real(t)) + 1j * _unit(rng, real(t))
     v = rng.random(t.numel())
     norm = np.sqrt(v @ v)
     return v / norm if norm else v
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], t: Tensor) -> Array:
+    drawn = rng.standard_normal(shape)
+    return drawn + 1j * rng.standard_normal(shape) if t.is_complex() else drawn
 
 
 def _tensor(values: Any, like: Tensor) -> Tensor:
@@ -610,4 +690,5 @@ def _tensor(values: Any, like: Tensor) -> Tensor:
 
 
 def _flat(g: Tensor | None, t: Tensor) -> Array:
-    return np.zeros(t.numel()) if g is None else np.array(g._host(), np.float64).reshape(-1)
+    kind = np.complex128 if t.is_complex() else np.float64
+    return np.zeros(t.numel(), kind) if g is None else np.array(g._host(), kind).reshape(-1)

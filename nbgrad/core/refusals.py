@@ -50,6 +50,11 @@ def lacks_complex(kernel: str, d: dtype) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
 
 
+def kind_of(d: dtype) -> str:
+    """What PyTorch calls a tensor of a dtype: complex ones came after it had classes of tensors."""
+    return f"CPU{d.scalar_name}Type" if d.is_complex else d.type_name
+
+
 def no_complex_gradient(name: str, *operands: Tensor) -> None:
     """Refuse to record what PyTorch has no gradient of where the result is complex."""
     if state.grad and any([t.requires_grad for t in operands]) and any([t.is_complex() for t in operands]):

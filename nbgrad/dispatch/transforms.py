@@ -443,7 +443,7 @@ def _transposed(
     k: int,
 ) -> Any:
     """The tangents of an op that has no rule for them, at twice the cost of one: its gradient is linear in the cotangents, and the
-    transpose of that is the derivative."""
+    transpose of that is the derivative. Of complex numbers backward gives the conjugate of a transpose."""
     several = not isinstance(result, Tensor)
     single = not several or op.statistics
     outs = [primal(o, k) for o in (result if several else (result,))]
@@ -461,8 +461,11 @@ def _transposed(
         )
     finally:
         state.grad = recorded
+    turned: Any = hooks.conj if op.holomorphic else lambda t: t
     roots = [
-        (*edge(g), t) for g, t in zip(grads, tangents) if g is not None and t is not None and requires(g)
+        (*edge(g), turned(t))
+        for g, t in zip(grads, tangents)
+        if g is not None and t is not None and requires(g)
     ]
     found: dict[int, Tensor] = {}
     wanted = {
@@ -472,7 +475,7 @@ def _transposed(
     }
     graph = recorded and any([t is not None and requires(t) for t in (*primals, *tangents)])  # not by `u`
     run_backward(roots, graph, graph, wanted)  # type: ignore[arg-type]
-    moved = tuple([found.get(n) for n in range(len(outs))])
+    moved = tuple([turned(found[n]) if n in found else None for n in range(len(outs))])
     return (moved[0] if moved[0] is not None else hooks.zeros(outs[0]._spec.dense())) if single else moved
 
 

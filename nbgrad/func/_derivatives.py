@@ -280,6 +280,7 @@ def jacrev(
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
+        _check_real("jacrev", args, "inputs")
         picked = _chosen(args, argnums)
 
         def of_chosen(*values: Any) -> Any:
@@ -291,6 +292,7 @@ def jacrev(
             of_chosen, picked if isinstance(argnums, tuple) else (picked,), has_aux, (args, kwargs)
         )
         outs, structure = back.outs, back.structure
+        _check_real("jacrev", outs, "outputs")
         inputs, in_structure = tree_flatten(picked)
 
         def row(*seeds: Tensor) -> tuple[Tensor, ...]:
@@ -399,6 +401,7 @@ def jacfwd(
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
+        _check_real("jacfwd", args, "inputs")
         picked = _chosen(args, argnums)
         inputs, in_structure = tree_flatten(picked)
         found: dict[str, Any] = {}
@@ -409,6 +412,7 @@ def jacfwd(
         def push(*directions: Tensor) -> Any:
             moving = tree_unflatten(directions, in_structure)
             got = _jvp(of_chosen, (picked,), (moving,), False, has_aux, (args, kwargs))
+            _check_real("jacfwd", got[0], "outputs")
             moved, found["structure"] = tree_flatten(got[1])
             found["shapes"] = [tuple(m.shape) for m in moved]
             return (tuple(moved), got[2]) if has_aux else (tuple(moved), ())
@@ -493,6 +497,14 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
 
 # ---------------------------------------------------------------- arguments
+
+
+def _check_real(name: str, values: Any, what: str) -> None:
+    for k, t in enumerate(tree_flatten(values)[0]):
+        if isinstance(t, Tensor) and t.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}"
+            )
 
 
 def _chosen(args: tuple[Any, ...], argnums: Any) -> Any:

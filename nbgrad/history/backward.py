@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core import overrides
+from nbgrad.core.refusals import kind_of
 from nbgrad.core.tensor import Tensor, hooks, meta
 from nbgrad.memory.backend import check_room
 from nbgrad.memory.storage import Spec
@@ -128,7 +129,7 @@ def _checked_hook_value(hook: Any, grad: Tensor | None, got: Any) -> Tensor:
     if got._spec.shape != grad._spec.shape:
         raise RuntimeError(f"hook '{name}' has changed the size of value")
     if got._spec.dtype is not grad._spec.dtype:
-        was, now = grad._spec.dtype.type_name, got._spec.dtype.type_name
+        was, now = kind_of(grad._spec.dtype), kind_of(got._spec.dtype)
         raise RuntimeError(f"hook '{name}' has changed the type of value (was {was} got {now})")
     return got
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from nbgrad.core.refusals import title
+from nbgrad.core.refusals import kind_of, title
 from nbgrad.core.tensor import (
     Tensor,
     accumulation,
@@ -193,7 +193,7 @@ def modified(t: Tensor, version: int, made_by: str, turned: bool = False) -> Run
     shape = ", ".join(map(str, (*sizes[:-2], *sizes[:-3:-1]) if turned else sizes))
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{t._spec.dtype.type_name} [{shape}]]{made_by} is at version {t._storage.version % APART}; expected version "
+        f"[{kind_of(t._spec.dtype)} [{shape}]]{made_by} is at version {t._storage.version % APART}; expected version "
         f"{version % APART} instead. Hint: "
         + (
             "the backtrace further above shows the operation that failed to compute its gradient. The variable in "

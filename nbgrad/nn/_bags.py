@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.base.warn import warn
+from nbgrad.core.refusals import kind_of
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch import transforms
 from nbgrad.memory import dtypes
@@ -158,11 +159,9 @@ def _bags(
             f"torch.{d.scalar_name}Tensor instead (while checking arguments for embedding_bag)"
         )
     if not weight.dtype.is_floating_point:
-        kind = weight.dtype.scalar_name
-        word = f"CPU{kind}Type" if weight.is_complex() else f"torch.{kind}Tensor"
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but "
-            f"got {word} instead (while checking arguments for embedding_bag)"
+            f"got {kind_of(weight.dtype)} instead (while checking arguments for embedding_bag)"
         )
     if scale is not None and scale.dtype is not weight.dtype:
         raise RuntimeError(

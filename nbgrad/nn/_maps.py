@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from nbgrad.core.refusals import no_complex_gradient
+from nbgrad.core.refusals import kind_of, no_complex_gradient
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory.dtypes import int64
@@ -68,7 +68,7 @@ def _embedding(
         place, judge = (1, "embedding") if max_norm is None else (2, "embedding_renorm_")
         raise RuntimeError(
             f"Expected tensor for argument #{place} 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"{input.dtype.type_name} instead (while checking arguments for {judge})"
+            f"{kind_of(input.dtype)} instead (while checking arguments for {judge})"
         )
     if max_norm is not None:
         shorten(weight, input, float(max_norm), float(norm_type))

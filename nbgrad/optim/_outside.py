@@ -9,6 +9,7 @@ from typing import Any
 from nbgrad.autograd.grad_mode import set_grad_enabled
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import dtype, float32, float64, get_default_dtype
+from nbgrad.ops.views.parts import view_as_real
 
 _FOREACH = ("cuda", "xpu", "mtia", "privateuseone")
 _FUSED = ("mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone")
@@ -58,7 +59,12 @@ def _stack_if_compiling(x: Any) -> Any:
 
 
 def _view_as_real(params: list[Tensor], *state: list[Tensor]) -> None:
-    """Complex parameters as pairs of real ones; there are none here."""
+    """Complex parameters as pairs of real ones, and their states with them, in the lists themselves."""
+    for k, p in enumerate(params):
+        if p.is_complex():
+            params[k] = view_as_real(p)
+            for s in state:
+                s[k] = view_as_real(s[k])
 
 
 def _get_scalar_dtype(is_fused: bool | None = None) -> dtype:

@@ -22,8 +22,9 @@ from nbgrad.kernels.cpu import optim as _kernels
 from nbgrad.memory import dtypes, gpu, layout
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.make.filled import zeros_like
+from nbgrad.ops.make.filled import full_like, zeros_like
 from nbgrad.ops.views.copy import scalar, zeros
+from nbgrad.ops.views.parts import view_as_real
 from nbgrad.optim.optimizer import Optimizer
 from nbgrad.tape.modes import state as modes
 
@@ -264,6 +265,16 @@ _ADDED: dict[str, bool | None] = {"foreach": None, "fused": None} | dict.fromkey
 )
 
 
+def _by_parts(row: Row) -> Row:
+    """Complex parameters are stepped as pairs of real ones."""
+    return tuple([view_as_real(t) if t is not None and t.is_complex() else t for t in row])
+
+
+def filled_like(p: Tensor, value: float) -> Tensor:
+    """A number for each that a parameter has: of a complex one, for each part."""
+    return full_like(p, complex(value, value) if p.is_complex() else value)
+
+
 class RuleOptimizer(Optimizer):
     """An optimiser whose step is a rule for one element. A subclass says which (`_rule`), with what numbers, and `_init`. Its constructor
     is but a signature: what becomes of the arguments is said by two lists of their names."""
@@ -359,7 +370,8 @@ class RuleOptimizer(Optimizer):
                     into = fresh
                 if self._differs:
                     into = rows.setdefault((later, self._own(state, group)), [])
-            into.append((p, grad, state["step"] if counts else None, *[state[n] for n in names]))
+            row = (p, grad, state["step"] if counts else None, *[state[n] for n in names])
+            into.append(_by_parts(row) if p._spec.dtype.is_complex else row)
         for k, ((rule, own), found) in enumerate(rows.items()):
             if found:
                 self._run((number, k), rule, found, (*self._numbers(group), *own))

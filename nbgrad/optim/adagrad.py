@@ -7,9 +7,8 @@ from typing import Any
 
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make.filled import full_like
 from nbgrad.ops.pointwise.arithmetic import sqrt
-from nbgrad.optim._update import Rule, RuleOptimizer, downhill
+from nbgrad.optim._update import Rule, RuleOptimizer, downhill, filled_like
 from nbgrad.optim.optimizer import Params
 
 
@@ -61,7 +60,7 @@ class Adagrad(RuleOptimizer):
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         start = group["initial_accumulator_value"]
-        return super()._init(p, group, rule) | {"sum": full_like(p, start)}
+        return super()._init(p, group, rule) | {"sum": filled_like(p, start)}
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         return _rule(bool(group["weight_decay"] != 0), bool(group["maximize"]))

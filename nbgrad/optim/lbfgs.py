@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from nbgrad.autograd.grad_mode import enable_grad, no_grad
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make.filled import zeros
 from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.parts import view_as_real
 from nbgrad.optim._update import check_option
 from nbgrad.optim.optimizer import Optimizer, Params
 
@@ -21,6 +21,11 @@ class _Point(NamedTuple):
     loss: float
     grad: Tensor
     slope: float
+
+
+def _real(t: Tensor) -> Tensor:
+    """Complex numbers as pairs of real ones."""
+    return view_as_real(t) if t.is_complex() else t
 
 
 class LBFGS(Optimizer):
@@ -72,15 +77,15 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Tensor:
         return cat(
-            [zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1) for p in self._params]
+            [_real(p.new_zeros(p.shape) if p.grad is None else p.grad).reshape(-1) for p in self._params]
         )
 
     def _move(self, t: Any, direction: Tensor) -> None:
         at = 0
         for p in self._params:
-            q: Any = p
-            q.add_(direction[at : at + p.numel()].view_as(p), alpha=float(t))
-            at += p.numel()
+            q: Any = _real(p)
+            q.add_(direction[at : at + q.numel()].view_as(q), alpha=float(t))
+            at += q.numel()
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Up to `max_iter` iterations; `closure()` gives the loss, with gradients, as often as asked. What it gave first is the

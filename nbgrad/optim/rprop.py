@@ -7,10 +7,9 @@ from typing import Any
 
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make.filled import full_like
 from nbgrad.ops.pointwise.arithmetic import sign
 from nbgrad.ops.pointwise.choices import _where, clamp
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, number
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, filled_like, number
 from nbgrad.optim.optimizer import Params
 
 
@@ -64,7 +63,7 @@ class Rprop(RuleOptimizer):
         return _rule(bool(group["maximize"]))
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
-        return super()._init(p, group, rule) | {"step_size": full_like(p, number(group["lr"]))}
+        return super()._init(p, group, rule) | {"step_size": filled_like(p, number(group["lr"]))}
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return *group["etas"], *group["step_sizes"]

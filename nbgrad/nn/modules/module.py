@@ -661,7 +661,7 @@ class Module:
             )
 
         def convert(t: Tensor) -> Tensor:
-            wanted = dtype if dtype is not None and t.is_floating_point() else t.dtype
+            wanted = dtype if dtype is not None and (t.is_floating_point() or t.is_complex()) else t.dtype
             if where is not None and t.is_meta and where.type != "meta":
                 raise NotImplementedError(_FROM_META)
             lies = memory_format if t.ndim in (4, 5) else None

@@ -194,8 +194,8 @@ def _std_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> R
     return _moments("std", input, dims, correction, keepdim)
 
 
-for _op in (_var_mean, _std_mean):  # their gradient is that of a real result and of a complex one
-    _op.op.holomorphic = False  # type: ignore[attr-defined]
+for _op in (_var, _std, _var_mean, _std_mean):
+    _op.op.holomorphic = False  # type: ignore[attr-defined]  # how far complex numbers are from their mean
 
 
 def _spread_of(
