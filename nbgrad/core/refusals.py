@@ -130,11 +130,17 @@ _NOT_COMPLEX: dict[type[Exception], dict[str, str]] = {
 }
 _KERNELS = {
     **_alike("{}_vml_cpu", "erf erfc erfinv i0 lgamma round"),
-    **{"gelu": "GeluKernelImpl", "celu": "elu_cpu", "digamma": "digamma", "logsigmoid": "log_sigmoid_cpu"},
+    **{
+        "gelu": "GeluKernelImpl",
+        "gelu_tanh": "GeluKernelImpl",
+        "celu": "elu_cpu",
+        "digamma": "digamma",
+        "logsigmoid": "log_sigmoid_cpu",
+    },
     **{"bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu"},
     **{"softshrink": "softshrink_check", "rrelu_with_noise": "leaky_relu_cpu"},
 }
-_COMPUTED = {"logit"}  # which a complex kernel could compute, and PyTorch does not
+_COMPUTED = {"logit", "gelu_tanh"}  # which a complex kernel could compute, and PyTorch does not
 
 
 def check_complex(name: str, scalar_name: str) -> None:

@@ -311,6 +311,8 @@ def _index_reduced(
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
     if not include_self:
         lacks_complex("index_reduce_func_exclude_input_init", input.dtype)
+    if input.ndim < 2:
+        lacks_complex("index_func_", input.dtype)
     if reduce in ("amax", "amin"):
         lacks_complex("maximum_cpu" if reduce == "amax" else "minimum_cpu", input.dtype)
     if not include_self:  # PyTorch fills the slices first

@@ -264,7 +264,8 @@ def histc(
     >>> torch.histc(torch.tensor([0.0, 1.0, 1.0, 3.0]), bins=3)
     tensor([1., 2., 1.])
     """
-    lacks_complex("aminmax_cpu", input.dtype)
+    if min == max and input.numel():
+        lacks_complex("aminmax_cpu", input.dtype)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype.scalar_name}'")
     _some_bins(bins)
@@ -478,7 +479,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """
     if not isinstance(indices, Tensor):
         raise AttributeError(f"'{type(indices).__name__}' object has no attribute 'is_complex'")
-    if indices.dtype.is_floating_point or indices.dtype is dtypes.bool_:
+    if indices.dtype.inexact or indices.dtype is dtypes.bool_:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if not isinstance(shape, (int, Sequence)):
         kind = str(type(shape)).replace("nbgrad.core.tensor", "torch")

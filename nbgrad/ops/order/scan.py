@@ -28,7 +28,7 @@ from nbgrad.ops.index.gather import scatter_add
 from nbgrad.ops.pointwise.functions import logaddexp
 from nbgrad.ops.reduce.reduction import SUM, asked_dtype, in_runs
 from nbgrad.ops.reduce.walk import walk
-from nbgrad.ops.views.copy import clone, contiguous, copy_memory, full, to_dtype, zeros
+from nbgrad.ops.views.copy import clone, contiguous, copier, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import by_parts
 from nbgrad.ops.views.slices import narrow
@@ -44,6 +44,8 @@ def _work(sp: Spec, items: int) -> int:
 
 
 def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
+    if sp.dtype.is_complex and not sp.ndim:
+        return copier(sp, sp.dense())
     if sp.dtype.is_complex and kind == "cumsum":
         return by_parts(lambda parts: _scan(kind, parts, dim, reverse), sp)
     if sp.dtype.is_complex:
@@ -325,6 +327,8 @@ def _running_extreme(name: str, op: Any, input: Tensor, dim: Any, out: Any) -> A
     at = _dim(name, dim, input.ndim)
     if input.ndim and input.numel():
         lacks_complex(f"{name}_cpu", input._spec.dtype)
+    elif input.is_complex() and out is None:  # PyTorch has nothing to compare
+        return maker(name)((clone(input), zeros(input._spec.plain.dense().like(dtype=dtypes.int64))))
     if out is None:
         return call_of(op, input, dim=at)
     return results(name, op(input, dim=at), out, (input,), exact=_FOUND)

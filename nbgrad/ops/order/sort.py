@@ -31,7 +31,7 @@ from nbgrad.ops.index.gather import gather, scatter_add
 from nbgrad.ops.pointwise.choices import lerp_body
 from nbgrad.ops.reduce.extremes import share_among
 from nbgrad.ops.reduce.walk import Walk, as_lines, still, walk, without
-from nbgrad.ops.views.copy import contiguous, full, to_dtype, zeros
+from nbgrad.ops.views.copy import clone, contiguous, full, to_dtype, zeros
 from nbgrad.ops.views.order import transpose
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 
@@ -321,12 +321,23 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     d = _full("kthvalue", input, dim)
     if not 1 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
+    if _alone(input, out):
+        return _itself("kthvalue", input)
     _not_bool("kthvalue_cpu", input)
     if out is None:
         return call_of(_kthvalue, input, dim=d, keepdim=keepdim, k=k)
     no_overlap(out[0], input)
     pair = _kthvalue(input, dim=d, keepdim=keepdim, k=k)
     return results("kthvalue", pair, out, (input,), True, _KTHVALUE_OUT)
+
+
+def _alone(input: Tensor, out: Any) -> bool:
+    """Whether it is one complex number, for which PyTorch has to compare nothing."""
+    return input.is_complex() and not input.ndim and out is None
+
+
+def _itself(name: str, input: Tensor) -> Any:
+    return maker(name)((clone(input), zeros(input._spec.plain.like(dtype=dtypes.int64))))
 
 
 def _not_bool(kernel: str, input: Tensor) -> None:
@@ -438,6 +449,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     indices=tensor(3))
     """
     d = _full("mode", input, dim)
+    if _alone(input, out):
+        return _itself("mode", input)
     lacks_complex("mode_cpu", input._spec.dtype)
     if out is None:
         return call_of(_mode, input, dim=d, keepdim=keepdim)
@@ -706,6 +719,11 @@ def searchsorted(
         edges = gather(edges, -1, sorter)
     if edges._spec.dtype is input._spec.dtype is dtypes.bool_ and input.numel():
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
+    if not input.numel() and (input.is_complex() or edges.is_complex()):
+        found = zeros(input._spec.plain.dense().like(dtype=dtypes.int32 if out_int32 else dtypes.int64))
+        return (
+            found if out is None else into("searchsorted", out, found, (), _INTEGERS.format(bool(out_int32)))
+        )
     lacks_complex("searchsorted_out_cpu", dtypes.promote_types(edges._spec.dtype, input._spec.dtype))
     for name, t in (("input value", input), ("boundary", edges)):
         if not t._spec.contiguous and input._spec.numel:

@@ -568,9 +568,14 @@ def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tens
 
 @method
 def float_power_(input: Tensor, exponent: Any) -> Tensor:
-    if input.dtype is not dtypes.float64:
+    both = input.is_complex() or (
+        exponent.is_complex() if isinstance(exponent, Tensor) else isinstance(exponent, complex)
+    )
+    wanted = dtypes.complex128 if both else dtypes.float64
+    if input.dtype is not wanted:
         raise RuntimeError(
-            f"the base given to float_power_ has dtype {input.dtype.scalar_name} but the operation's result requires dtype Double"
+            f"the base given to float_power_ has dtype {input.dtype.scalar_name} but the operation's result requires dtype "
+            f"{wanted.scalar_name}"
         )
     return write(*power(input, _double(exponent)))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import no_complex_gradient
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import usually
 from nbgrad.dispatch.return_types import results
@@ -17,7 +17,7 @@ from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
 from nbgrad.ops.views.copy import to_dtype
-from nbgrad.ops.views.parts import view_as_complex, view_as_real
+from nbgrad.ops.views.parts import complex_spec, view_as_real
 
 # ---------------------------------------------------------------- rounding
 
@@ -219,8 +219,8 @@ def nan_to_num(
     """
     no_complex_gradient("nan_to_num", input)
     if input._spec.dtype.is_complex and out is None:
-        made: Tensor = view_as_complex(nan_to_num(view_as_real(input), nan, posinf, neginf))
-        return made
+        parts = nan_to_num(view_as_real(input), nan, posinf, neginf)
+        return wrap(parts._buf, complex_spec(parts._spec)[0])
     zero, largest, least = _numbers(input, nan, posinf, neginf)
     return _nan_to_num(input, zero, largest, least, out=out)
 

@@ -30,7 +30,7 @@ from nbgrad.ops.reduce.walk import as_lines, still, walk
 from nbgrad.ops.views.copy import clone, copy_, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import complex_spec, real, real_spec
-from nbgrad.ops.views.shape import reshape, spread
+from nbgrad.ops.views.shape import spread
 from nbgrad.ops.views.slices import narrow
 
 _RUN = 1 << 15  # elements that a thread takes of one long line
@@ -339,8 +339,10 @@ def nansum(
     if own.is_complex:
         raise RuntimeError("nansum on CPU does not support complex inputs")
     if not own.is_floating_point:
+        lacks_complex("nansum_cpu", own if dtype is None else dtypes.to_dtype(dtype))
         return sum(input, dim, keepdim, dtype=dtype, out=out)
     d = out._spec.dtype if out is not None else own if dtype is None else dtypes.to_dtype(dtype)
+    lacks_complex("nansum_cpu", d)
     if not d.is_floating_point and out is not None:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{d.scalar_name}'")
     if not d.is_floating_point:
@@ -445,7 +447,7 @@ def _complex_logsumexp(t: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     total = e.exp(e.sub(t, top))
     total = _sum(total, dims=dims, keepdim=True) if dims else total
     found: Tensor = e.add(e.log(total), top)
-    return found if keepdim else reshape(found, layout.reduced_shape(tuple(t.shape), dims, False))
+    return wrap(found._buf, found._spec.like(layout.reduced_shape(tuple(t.shape), dims, keepdim)))
 
 
 def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:

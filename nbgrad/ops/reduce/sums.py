@@ -37,7 +37,7 @@ from nbgrad.ops.reduce.reduction import (
     reduction,
     total_dtype,
 )
-from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.copy import contiguous, to_dtype
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import reshape, spread, squeeze, unsqueeze
@@ -266,8 +266,8 @@ def _complex_prod(input: Spec, dims: Ints, keepdim: bool) -> Run:
             while (n := tuple.__getitem__(x.shape, d)) > 1:
                 made = e.mul(x.narrow(d, 0, n // 2), x.narrow(d, n // 2, n // 2))
                 x = cat([made, x.narrow(d, n - 1, 1)], d) if n % 2 else made
-        x = x.clone() if x._buf is t._buf else x
-        return x if keepdim else reshape(x, layout.reduced_shape(tuple(input.shape), dims, False))
+        x = x.clone() if x._buf is t._buf else contiguous(x)
+        return wrap(x._buf, x._spec.like(layout.reduced_shape(tuple(input.shape), dims, keepdim)))
 
     return run
 
@@ -331,12 +331,15 @@ def prod(
 
 @prepared(batch=lambda x, dims, **static: _true(x, dims=_past(dims), **static))
 def _true(input: Spec, *, kind: Reduction, dims: Ints, keepdim: bool, byte: bool) -> Run:
-    return reduction(kind, input, dims, keepdim, dtypes.uint8 if byte else dtypes.bool_, "b1")
+    d = dtypes.uint8 if byte else dtypes.bool_
+    if input.dtype.is_complex:
+        laid = layout.kept_strides(input.shape, input.strides)
+        found = reduction(kind, input.like(strides=laid, dtype=dtypes.bool_), dims, keepdim, d, "b1")
+        return lambda t: found(e.ne(t.detach(), 0))
+    return reduction(kind, input, dims, keepdim, d, "b1")
 
 
 def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Any:
-    if input._spec.dtype.is_complex:
-        input = to_dtype(input.detach(), dtypes.bool_)
     # PyTorch's first truth values were uint8, and of those its result still is.
     byte = (input if out is None else out)._spec.dtype is dtypes.uint8
     # No dimensions are none, not all, as they are of sums.

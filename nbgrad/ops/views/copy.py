@@ -55,8 +55,6 @@ def copying(to: Spec, source: Spec) -> Kernel:
     """What writes the values of a `source` to memory laid out as `to`."""
     if to.device is not source.device:
         return _copies.keep((to, source), _across(to, source))
-    if source.dtype.is_complex and to.dtype is not dtypes.bool_ and not to.dtype.is_complex:
-        warn_once("Casting complex values to real discards the imaginary part")
     to_bool = to.dtype is dtypes.bool_ and source.dtype is not dtypes.bool_
     body = ne(_X, 0) if to_bool else _X
     made = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
@@ -264,7 +262,23 @@ def contiguous(input: Tensor, *, memory_format: layout.memory_format = layout.co
 )
 def _to_copy(input: Spec, *, dtype: dtype, device: _device, strides: Ints | None) -> Run:
     made = clone_spec(input) if strides is None else input.like(strides=strides)
-    return copier(input, made.like(dtype=dtype).on(device))
+    run = copier(input, made.like(dtype=dtype).on(device))
+    if not _discards(dtype, input.dtype):
+        return run
+
+    def discarding(t: Tensor) -> Tensor:
+        warn_once(_DISCARDED)
+        made: Tensor = run(t)
+        return made
+
+    return discarding
+
+
+_DISCARDED = "Casting complex values to real discards the imaginary part"
+
+
+def _discards(to: dtype, source: dtype) -> builtins.bool:
+    return source.is_complex and to is not dtypes.bool_ and not to.is_complex
 
 
 def _convert_each(x: Tensor, *, strides: Ints | None, **where: Any) -> Tensor:
@@ -583,6 +597,8 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         other = scalar(other, dtypes.float64 if isinstance(other, float) else None)
     shape = layout.broadcast_shapes(self._spec.shape, other._spec.shape)
     layout.check_target(self._spec.shape, shape)
+    if _discards(self._spec.dtype, other._spec.dtype):
+        warn_once(_DISCARDED)
     if state.active and transforms.wrapped((self, other)):
         return transforms.inplace(_over, self, other)
     together = (

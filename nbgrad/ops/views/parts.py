@@ -128,6 +128,9 @@ def real(input: Tensor) -> Tensor:
     return shown
 
 
+hooks.real = real
+
+
 def imag(input: Tensor) -> Tensor:
     """The imaginary parts, as a view; real numbers have none, and are refused. Setting `t.imag` writes to them.
 
