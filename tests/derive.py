@@ -12,8 +12,11 @@ from tests.compare import leaves
 
 def cotangent(T: ModuleType, like: Any, seed: int) -> Any:
     """Fixed random numbers, themselves differentiable, so that every gradient depends on something."""
-    values = np.random.default_rng(seed).uniform(0.5, 1.5, tuple(like.shape))
-    return T.tensor(values, dtype=T.float64).to(like.dtype).detach().requires_grad_()
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(0.5, 1.5, tuple(like.shape))
+    if like.dtype.is_complex:
+        values = values + 1j * rng.uniform(0.5, 1.5, tuple(like.shape))
+    return T.tensor(values).to(like.dtype).detach().requires_grad_()
 
 
 def gradients(
@@ -22,7 +25,7 @@ def gradients(
     """(gradients of the operands, the operands, the cotangents)"""
     tensors = sample.tensors(T, requires_grad=True)
     inputs = [t for t in tensors if t.requires_grad]
-    outputs = [t for t in leaves(case.fn(T, *tensors)) if t.requires_grad]
+    outputs = [t for t in leaves(case.fn(T, *tensors)) if hasattr(t, "dtype") and t.requires_grad]
     seeds = [cotangent(T, t, zlib.crc32(case.name.encode()) + i) for i, t in enumerate(outputs)]
     if not create_graph:
         seeds = [t.detach() for t in seeds]

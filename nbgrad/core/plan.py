@@ -460,7 +460,7 @@ def divides(sp: Any, buf: Any) -> bool:
     if sp.backend is not backend.cpu:
         return True
     form: Any = sp.dtype.np.char
-    known = sp.contiguous and sp.numel <= _FEW_DIVISORS and not sp.dtype.is_floating_point
+    known = sp.contiguous and sp.numel <= _FEW_DIVISORS and not sp.dtype.inexact
     return known and 0 not in memoryview(buf)[: sp.nbytes].cast(form)
 
 

@@ -134,10 +134,16 @@ _KERNELS = {
         "gelu": "GeluKernelImpl",
         "gelu_tanh": "GeluKernelImpl",
         "celu": "elu_cpu",
+        "ndtr": "erf_vml_cpu",
+        "special_ndtr": "erf_vml_cpu",
         "digamma": "digamma",
         "logsigmoid": "log_sigmoid_cpu",
     },
-    **{"bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu"},
+    **{
+        "div_trunc_int": "div_trunc_cpu",
+        "bitwise_left_shift": "lshift_cpu",
+        "bitwise_right_shift": "rshift_cpu",
+    },
     **{"softshrink": "softshrink_check", "rrelu_with_noise": "leaky_relu_cpu"},
 }
 _COMPUTED = {"logit", "gelu_tanh"}  # which a complex kernel could compute, and PyTorch does not

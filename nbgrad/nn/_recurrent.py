@@ -203,7 +203,7 @@ def _judged(kind: str, tensors: list[Any], starts: Ints) -> list[Any]:
     if input.dtype is dtypes.bool_:
         product = "addmm_impl_cpu_" if w_hr is None else "bmm"
         raise NotImplementedError(f"\"{product}\" not implemented for '{name}'")
-    if not input.dtype.is_floating_point and kind in ("lstm", "gru"):
+    if not input.dtype.inexact and kind in ("lstm", "gru"):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
     for t, w in ((input, w_ih), (h, w_hh)):
         if w.ndim != 2 or t.shape[1] != w.shape[1]:
@@ -251,7 +251,8 @@ def _cell(kind: str, input: Tensor, hx: Hidden, weights: Sequence[Tensor | None]
     tensors = [input, *hx, *[None] * (2 - len(hx)), *weights, None]
     judged = _judged(kind, tensors, starts)
     if not input.dtype.is_floating_point:
-        return recurrent.steps(judged, kind, starts, False)[:1]
+        _, last, carried = recurrent.steps(judged, kind, starts, False)
+        return (last,) if carried is None else (last, carried)
     made = recurrent.step(judged, kind)
     return made if not input.dtype.narrow else tuple([to_dtype(t, input.dtype) for t in made])
 

@@ -103,7 +103,9 @@ class Sample:
     def tensors(self, T: ModuleType, requires_grad: bool = False) -> list[Any]:
         made = [lay_out(T, a, kind) for a, kind in zip(self.arrays, self.layouts, strict=True)]
         if requires_grad:
-            made = [t.requires_grad_() if t.dtype.is_floating_point else t for t in made]
+            made = [
+                t.requires_grad_() if t.dtype.is_floating_point or t.dtype.is_complex else t for t in made
+            ]
         return made
 
     def exact(self) -> Sample:

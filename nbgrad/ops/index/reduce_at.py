@@ -137,7 +137,9 @@ def _reduction(at: _Where) -> Callable[..., Tensor]:
             g = e.div(g, _counts(g.detach(), source, at.place(g, dim, index, source), include_self))
         elif reduce == "prod":
             zero = e.eq(source, 0)
-            met = at.read(at.add(zeros(input._spec.dense()), dim, index, to_dtype(zero, g.dtype)), dim, index)
+            d = g.dtype.to_real() if g.is_complex() else g.dtype
+            none = zeros(input._spec.plain.dense().like(dtype=d))
+            met = at.read(at.add(none, dim, index, to_dtype(zero, d)), dim, index)
             single = e.logical_and(zero, e.eq(met, 1))
             others = reduced(
                 input,

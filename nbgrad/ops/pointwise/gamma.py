@@ -145,6 +145,7 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     tensor([0.4516, 2.4665])
     """
     _check_dimensions(input, p, out)
+    lacks_complex("arange_cpu", input.dtype)
     result = _mvlgamma(input, p=p)
     return result if out is None else into("mvlgamma", out, result, (input,))
 

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from nbgrad.core.plan import number_type
-from nbgrad.core.refusals import no_complex_gradient
+from nbgrad.core.refusals import lacks_complex, no_complex_gradient
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import usually
@@ -88,6 +88,7 @@ _round_tens = _rounded("tens", lambda input, scale: p.round(input / scale) * sca
 def _rounding(input: Tensor, decimals: int) -> tuple[Any, tuple[Any, ...]]:
     if decimals == 0:
         return _round.op, (input,)
+    lacks_complex("round_cpu", input._spec.dtype)
     made = _round_decimals if decimals > 0 else _round_tens
     return made.op, (input, 10.0 ** abs(decimals))
 

@@ -85,13 +85,18 @@ def _crossing(to: Spec, source: Spec) -> Callable[..., None]:
     return launch
 
 
+def _signed(value: Any) -> bool:
+    """Whether a zero has a sign, in either part."""
+    return bool(np.signbit(value.real) or np.signbit(value.imag))
+
+
 def fill_memory(t: Tensor, value: Any) -> None:
     sp = t._spec
     known = fill_of(sp)
     if (
         known is None or sp.numel > FEW
     ):  # of few a kernel that is there has cleared all before NumPy begins: 0.2 us, of 0.6
-        zero = not value and (value.__class__ is int or not np.signbit(value))
+        zero = not value and (value.__class__ is int or not _signed(value))
         if zero and sp.extent == sp.numel < PARALLEL_FROM:
             sp.backend.clear(t._buf, sp.nbytes)
             return
@@ -556,7 +561,7 @@ def _copied_before(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         result = slow(to, source)
         if k is None and to._spec.__class__ is source._spec.__class__ is Spec and not to._spec.repeats:
             found = copy_of((to._spec, source._spec))
-            if found is not None:
+            if found is not None and not _discards(to._spec.dtype, source._spec.dtype):
                 known.keep((to._spec, source._spec), found)
         return result
 

@@ -1,0 +1,293 @@
+"""Complex numbers: the table of cases beside torch 2.13, and what they keep to whatever PyTorch does."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbgrad as T
+from nbgrad.autograd.gradcheck import GradcheckError
+from tests import derive
+from tests.cases import CASES, OpCase, Sample, samples
+from tests.compare import assert_same, leaves, outcome
+
+C, D = T.complex64, T.complex128
+
+# ---------------------------------------------------------------- beside torch
+
+# Products and norms, which have tests of their own.
+_LINEAR = re.compile(
+    r"linalg|vector_norm|norm|matrix|add.?mm|addmv|addr|baddbmm|linear|vecdot|dist|pairwise|renorm|lu_|rnn|gru|lstm|fft|stft"
+)
+_OF_TORCH = {
+    "cumprod_dtype": "it differentiates by complex factors where it multiplied real ones",
+    "silu_inplace": "its gradient lacks a conjugation",
+    "inplace_scatter_reduce": "its second derivative is of the form that it refuses",
+    "pow_1": "it has zeros for a second derivative where there is none",
+}
+
+
+def complex_sample(case: OpCase, sample: Sample, dtype: str) -> Sample:
+    """The floats of a sample with imaginary parts; integers and truth values stay."""
+    rng = np.random.default_rng(zlib.crc32(case.name.encode()) + 7)
+    arrays = []
+    for k, a in enumerate(sample.arrays):
+        if a.dtype.kind == "f" and not (k < len(case.kinds) and case.kinds[k]):
+            a = (a + 1j * rng.uniform(-1, 1, a.shape)).astype(dtype)
+        arrays.append(a)
+    return Sample(sample.label.replace("float64", dtype), tuple(arrays), sample.layouts)
+
+
+def complex_samples(case: OpCase) -> list[Sample]:
+    found = [complex_sample(case, s, "complex128") for s in samples(case, "float64", in_turn=True)][:3]
+    return [*found, complex_sample(case, next(samples(case, "float64", layouts=False)), "complex64")]
+
+
+def _has_complex(case: OpCase) -> bool:
+    return any([a.dtype.kind == "c" for a in complex_samples(case)[0].arrays])
+
+
+TAKEN = [
+    case
+    for case in CASES.values()
+    if "float64" in case.dtypes and not _LINEAR.match(case.name) and _has_complex(case)
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("case", TAKEN, ids=str)
+def test_case(torch: ModuleType, case: OpCase) -> None:
+    """The result, or the refusal in its words, of calls and of what is recorded; gradients to second order."""
+    for n, sample in enumerate(complex_samples(case)):
+        want = outcome(lambda s=sample: case.fn(torch, *s.tensors(torch)))
+        got = outcome(lambda s=sample: case.fn(T, *s.tensors(T)))
+        assert_same(got, want, sample.label, 4 * max(case.tol, 1))
+        if isinstance(want, str):
+            return
+        recorded, mine = (
+            outcome(lambda m=m, s=sample: case.fn(m, *s.tensors(m, requires_grad=True))) for m in (torch, T)
+        )
+        if isinstance(recorded, str):
+            assert mine == recorded, sample.label
+            return
+        if (
+            case.name in _OF_TORCH
+            or "complex64" in sample.label
+            or not case.differentiable
+            or not any([hasattr(t, "dtype") and t.requires_grad for t in leaves(recorded)])
+        ):
+            continue
+        if n:
+            first, its = (derive.gradients(m, case, sample, create_graph=False)[0] for m in (T, torch))
+            assert_same(first, its, f"{sample.label}, first order", 100 * case.tol)
+        else:
+            twice, its_ = (derive.second_order(m, case, sample) for m in (T, torch))
+            assert_same(twice[0], its_[0], f"{sample.label}, first order", 100 * case.tol)
+            assert_same(twice[1], its_[1], f"{sample.label}, second order", 100 * case.tol)
+
+
+# ---------------------------------------------------------------- by themselves
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 20])
+def test_normal_numbers_are_pairs_of_half_the_variance(n: int) -> None:
+    T.manual_seed(3)
+    z = T.randn(n, dtype=D)
+    T.manual_seed(3)
+    pairs = T.empty(n, 2, dtype=T.float64).normal_(0, 1 / np.sqrt(2))
+    assert T.equal(T.view_as_real(z), pairs)
+
+
+@pytest.mark.parametrize("kind", ["any", "all"])
+def test_truths_of_a_second_call_are_of_complex_numbers(kind: str) -> None:
+    """The plan of the first call is that of both."""
+    z = T.tensor([[1j, 0], [2j, 1]])
+    want = getattr(np, kind)(z.numpy(), axis=0)
+    for _ in range(2):
+        assert (getattr(z, kind)(0).numpy() == want).all()
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda m, z: m.var(z) if m is np else m.var(z, correction=0),
+        lambda m, z: m.std(z) if m is np else m.std(z, correction=0),
+        lambda m, z: m.prod(z),
+        lambda m, z: m.cumprod(z, 0),
+        lambda m, z: m.cumsum(z, 0),
+        lambda m, z: np.log(np.cumsum(np.exp(z), 0)) if m is np else m.logcumsumexp(z, 0),
+        lambda m, z: np.log(np.exp(z).sum(0)) if m is np else m.logsumexp(z, 0),
+        lambda m, z: m.diff(z, axis=0) if m is np else m.diff(z, dim=0),
+        lambda m, z: m.cov(z),
+        lambda m, z: m.count_nonzero(z),
+    ],
+)
+def test_what_numpy_has(reduce: Any) -> None:
+    z = drawn(5, 3)
+    z[1, 1] = 0
+    np.testing.assert_allclose(reduce(T, T.tensor(z)).numpy(), reduce(np, z), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 33])
+def test_running_products_and_their_gradients(n: int) -> None:
+    z = T.tensor(drawn(n) / 2, requires_grad=True)
+    assert T.autograd.gradcheck(lambda z: z.cumprod(0), z)
+    assert T.autograd.gradcheck(lambda z: z.logcumsumexp(0), z)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda z: z.var(),
+        lambda z: T.std_mean(z, 0),
+        lambda z: T.cov(z),
+        lambda z: z.scatter_add(0, T.tensor([[0, 1, 0]]), z[:1] * 1j),
+        lambda z: T.nn.functional.conv1d(z[None], z[None] * 1j),
+        lambda z: T.nn.functional.rms_norm(z, (3,)),
+        lambda z: T.nn.functional.fold(T.nn.functional.unfold(z[None, None], 2), (2, 3), 2),
+        lambda z: z.index_put((T.tensor([0, 0]),), z, accumulate=True),
+        lambda z: z.index_add(0, T.tensor([0]), z[:1], alpha=2j),
+    ],
+)
+def test_gradients_both_ways(f: Any) -> None:
+    z = T.tensor(drawn(2, 3), requires_grad=True)
+    assert T.autograd.gradcheck(f, z, check_forward_ad=True)
+    assert T.autograd.gradgradcheck(f, z)
+
+
+def test_a_check_finds_what_lacks_a_conjugation() -> None:
+    class Square(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, z: T.Tensor) -> T.Tensor:
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx: Any, g: T.Tensor) -> T.Tensor:
+            return 2 * g * ctx.saved_tensors[0]
+
+    z = T.tensor(drawn(2), requires_grad=True)
+    for fast in (False, True):
+        with pytest.raises(GradcheckError, match="the imaginary part of complex outputs"):
+            T.autograd.gradcheck(Square.apply, z, fast_mode=fast)
+
+
+def test_convolutions_are_numpys() -> None:
+    x, w = drawn(9), drawn(3, seed=1)
+    got = T.nn.functional.conv1d(T.tensor(x)[None, None], T.tensor(w[::-1].copy())[None, None])
+    np.testing.assert_allclose(got[0, 0].numpy(), np.convolve(x, w, "valid"), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda z: z.max(), "\"max_all\" not implemented for 'ComplexFloat'"),
+        (lambda z: z.max(0), "max(): does not support complex input"),
+        (lambda z: z.amin(), "\"min_values_cpu\" not implemented for 'ComplexFloat'"),
+        (lambda z: z.argmax(), "argmax(): does not support complex input"),
+        (lambda z: z.sort(), " Sort does not support complex dtypes on CPU"),
+        (lambda z: z.topk(1), " topk does not support complex dtypes on CPU"),
+        (lambda z: z.unique(), "\"unique\" not implemented for 'ComplexFloat'"),
+        (lambda z: z.cummax(0), "\"cummax_cpu\" not implemented for 'ComplexFloat'"),
+        (lambda z: z.nansum(), "nansum on CPU does not support complex inputs"),
+        (lambda z: T.arange(2, dtype=C), "\"arange_cpu\" not implemented for 'ComplexFloat'"),
+        (lambda z: z.bernoulli_(), "\"bernoulli_scalar_cpu_\" not implemented for 'ComplexFloat'"),
+        (lambda z: T.nn.functional.relu_(z), "clamp is not supported for complex types"),
+        (lambda z: T.nn.functional.glu(z), "\"glu_cpu\" not implemented for 'ComplexFloat'"),
+        (
+            lambda z: T.nn.functional.max_pool1d(z[None], 1),
+            "\"max_pool1d_impl\" not implemented for 'ComplexFloat'",
+        ),
+        (lambda z: T.isin(z, z), "Unsupported input type encountered for isin(): ComplexFloat"),
+        (lambda z: float(z[0]), "value cannot be converted to type double without overflow"),
+        (lambda z: T.ones(2).fill_(1j), "value cannot be converted to type float without overflow"),
+        (
+            lambda z: T.ones(2).addcmul(T.ones(2), T.ones(2), value=1j),
+            "value cannot be converted to type float without overflow",
+        ),
+        (
+            lambda z: T.ones(2).index_fill(0, T.tensor([0]), 1j),
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported",
+        ),
+        (
+            lambda z: T.func.jacrev(T.abs)(z),
+            "jacrev: Expected all inputs to be real but received complex tensor at flattened input idx: 0",
+        ),
+        (
+            lambda z: z.clone().requires_grad_().scatter_reduce(0, T.tensor([0]), z, "sum"),
+            "scatter_reduce does not support automatic differentiation for outputs with complex dtype.",
+        ),
+    ],
+)
+def test_refused_in_pytorchs_words(call: Any, words: str) -> None:
+    for _ in range(2):  # the second time by the plan of the first, if there is one
+        with pytest.raises((RuntimeError, NotImplementedError)) as refusal:
+            call(T.tensor([1 + 2j, 3]))
+        assert str(refusal.value) == words
+
+
+def test_a_form_in_place_is_recorded_where_the_other_is_refused() -> None:
+    z = T.tensor([1j, 2.0], requires_grad=True)
+    (z * 1).scatter_reduce_(0, T.tensor([0]), z[1:], "sum").abs().sum().backward()
+    assert z.grad is not None and z.grad[1] != 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: T.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        lambda p: T.optim.Adam(p, amsgrad=True),
+        lambda p: T.optim.AdamW(p),
+        lambda p: T.optim.RMSprop(p, centered=True, momentum=0.5),
+        lambda p: T.optim.Adagrad(p, initial_accumulator_value=0.5),
+        lambda p: T.optim.Rprop(p),
+        lambda p: T.optim.ASGD(p),
+        lambda p: T.optim.LBFGS(p, lr=0.1, max_iter=3),
+    ],
+)
+def test_optimisers_step_by_parts(make: Any) -> None:
+    """As of the pairs of real numbers that complex ones are."""
+    z = T.nn.Parameter(T.tensor(drawn(4)))
+    pairs = T.nn.Parameter(T.view_as_real(z.detach()).clone())
+
+    def stepped(p: Any, as_complex: Any) -> Any:
+        optimizer = make([p])
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            q = as_complex(p)
+            loss = (q * q - 1j).abs().square().sum()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+        return p.detach()
+
+    T.testing.assert_close(T.view_as_real(stepped(z, lambda p: p)), stepped(pairs, T.view_as_complex))
+
+
+def test_casts_that_discard_are_told_of_once() -> None:
+    z, x = T.tensor([1j, 2.0]), T.zeros(2)
+    T.set_warn_always(True)
+    try:
+        for cast in (z.float, lambda: z.to(T.int64), lambda: x.copy_(z)):
+            for _ in range(2):
+                with pytest.warns(UserWarning, match="discards the imaginary part"):
+                    cast()
+        z.bool(), z.cdouble()  # which discard nothing: a warning is an error here
+    finally:
+        T.set_warn_always(False)
+    y = T.ones(2, requires_grad=True)
+    (y * z).abs().sum().backward()  # nor does the gradient of a real operand
