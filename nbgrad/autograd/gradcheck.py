@@ -17,6 +17,7 @@ from nbgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from nbgrad.core.tensor import Tensor, edge, requires
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.data import from_numpy
+from nbgrad.ops.pointwise.parts import complex as of_parts
 from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.ops.views.parts import imag, real
 from nbgrad.tape.node import Node, blank, node_type, sequence
@@ -220,8 +221,8 @@ class _Check:
             ]
 
         ways = (
-            ("imaginary", imag, lambda t, all: real(all.detach()) + t * 1j),
-            ("real", real, lambda t, all: t + imag(all.detach()) * 1j),
+            ("imaginary", imag, lambda t, whole: of_parts(real(whole.detach()), t)),
+            ("real", real, lambda t, whole: of_parts(t, imag(whole.detach()))),
         )
         return [self.of_part(joined(join), parts(shown), part, whole) for part, shown, join in ways]
 
@@ -309,11 +310,10 @@ class _Check:
                 _tensor(numerical, t if t.is_complex() else o),
                 _tensor(analytical, o if forward else t),
             )
-            if not shown.ndim and shown.is_complex():
-                shown, found = shown.item(), found.item()
+            numbers = [t.item() if not t.ndim and t.is_complex() else t for t in (shown, found)]
             raise GradcheckError(
                 f"{start}Jacobian {how}mismatch for output {i} with respect to input {j},\n"
-                f"numerical:{shown}\nanalytical:{found}\n"
+                "numerical:{}\nanalytical:{}\n".format(*numbers)
             )
 
     # -- the two ways to a Jacobian -----------------------------------------------------------------------------------
