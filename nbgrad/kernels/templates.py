@@ -224,55 +224,52 @@ def element(
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
     params = [*(["meta"] if nd else []), *(f"o{k}" for k in range(len(outputs)))]
     params += [f"x{k}" for k, _ in arrays]
-    params += [name for k, v in numbers for name in [f"n{k}", f"n{k}i"][: 2 if k in paired else 1]]
+    by_value = {k: [f"n{k}", f"n{k}i"] if k in paired else [f"n{k}"] for k, _ in numbers}
+    params += [name for names_of in by_value.values() for name in names_of]
     codes = [*(["*i8"] if nd else []), *("*" + part(c) for c in outputs)]
     codes += ["*" + part(v.code) for _, v in arrays]
-    codes += [_number_code(kind) for k, v in numbers for _ in range(2 if k in paired else 1)]
+    codes += [_number_code(kind) for names_of in by_value.values() for _ in names_of]
 
-    def loads(k: int, v: Operand, place: str, name: str = "") -> list[str]:
-        """Lines that read an operand; a complex one has two parts, of which a computation of real numbers takes the first."""
-        if v.code[:1] != "c":
-            return [f"a{k} = {_value(name or f'{place}', v, kind)}"]
-        first, second = (name, f"{name}i") if name else _both(place)
-        if v.logical:
-            return [f"a{k} = ({first} != 0) | ({second} != 0)"]
-        real = v._replace(code=part(v.code) if not name else "")
-        return [
-            f"a{k}{end} = {_value(text, real, kind)}"
-            for end, text in (("", first), ("i", second))[: 2 if k in paired else 1]
+    def loads(k: int, v: Operand, texts: list[str]) -> list[str]:
+        """Lines that read an operand; of a complex one a computation of real numbers takes the real part."""
+        if v.logical and len(texts) == 2:
+            return [f"a{k} = ({texts[0]} != 0) | ({texts[1]} != 0)"]
+        v = v._replace(code=part(v.code))
+        return [f"a{k} = {_value(texts[0], v, kind)}"] + [
+            f"a{k}i = {_value(text, v, kind)}" for text in texts[1:] if k in paired
         ]
 
-    once = [line for k, v in numbers for line in loads(k, v, "", f"n{k}")]
+    once = [line for k, v in numbers for line in loads(k, v, by_value[k])]
     body: list[str] = []
     for k, v in enumerate(inputs):
         if v.step == "=":
-            here = f"o0[{_at(0, out_steps[0], nd)}]"
-            if target == "cpu" and _chooses(exprs[0], v.name) and k not in paired:
-                here = f"opaque({here})"
+            here = _spots("o0", _at(0, out_steps[0], nd), v.code)
+            if target == "cpu" and _chooses(exprs[0], v.name):
+                here = [f"opaque({text})" for text in here]
             body += loads(k, v, here)
     for k, v in arrays:
         if v.step != "s":
-            body += loads(k, v, f"x{k}[{_at(k + len(outputs), v.step, nd)}]")
+            body += loads(k, v, _spots(f"x{k}", _at(k + len(outputs), v.step, nd), v.code))
     count = len(body)
     body += emitted.lines
     for k, c in enumerate(outputs):
-        place = f"o{k}[{_at(k, out_steps[k], nd)}]"
-        places = _both(place) if c[0] == "c" else [place]
-        results = [emitted.results[r] for r in kept[k]]
-        body += [f"{at} = {write(r, part(c), kind)}" for at, r in zip(places, [*results, "F(0)"])]
+        results = [*(emitted.results[r] for r in kept[k]), "F(0)"]
+        places = _spots(f"o{k}", _at(k, out_steps[k], nd), c)
+        body += [f"{place} = {write(r, part(c), kind)}" for place, r in zip(places, results)]
     fixed = []
     for k, v in arrays:
         if v.step == "s":
             at = f"p{k + len(outputs)}" if nd else "0"
-            fixed += loads(k, v, f"x{k}[{at}]")
+            fixed += loads(k, v, _spots(f"x{k}", at, v.code))
     moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
     steps = [*out_steps, *(v.step for v in inputs)]
     return Element(head, params, tuple(codes), once, fixed, body, moving, steps, count)
 
 
-def _both(place: str) -> list[str]:
-    """Where the parts are of the complex number at a place."""
-    pointer, _, at = place[:-1].partition("[")
+def _spots(pointer: str, at: str, code: str) -> list[str]:
+    """The texts of what stands at a place: of a complex number its two parts."""
+    if code[:1] != "c":
+        return [f"{pointer}[{at}]"]
     return [f"{pointer}[2 * ({at})]", f"{pointer}[2 * ({at}) + 1]"]
 
 
