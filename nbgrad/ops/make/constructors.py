@@ -168,7 +168,8 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
         return empty(0, dtype=d).set_(first)
     if not _is_sequence(first) and not isinstance(first, (np.ndarray, np.generic)):
         raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
-    return _from_data(first, d)
+    plain = _of_plain(first, d)
+    return _from_data(first, d) if plain is None else plain
 
 
 def _not_so(d: _dtype, kind: str, given: Tensor) -> TypeError:

@@ -301,25 +301,36 @@ def _from_storage(data: UntypedStorage | TypedStorage, dtype: Any) -> Tensor:
 
 
 def _of_plain(data: Any, dtype: Any) -> Tensor | None:
-    """One of Python's floats or ints, a list of such, or of such lists of one length, a range: most of what users write out. None for
-    all else."""
+    """One of Python's numbers, a list or tuple of such, or of such of one length, a range: most of what users write out. None for all
+    else."""
     if type(data) is range:
         data = list(data)
-    if type(data) is not list:
+    if type(data) is not list and type(data) is not tuple:
         flat, shape = [data], _NO_DIMS
     else:
         flat, shape = data, (len(data),)
     kinds = {*map(type, flat)}
-    if kinds == {list}:
+    if kinds == {list} or kinds == {tuple}:
         lengths = {*map(len, flat)}
         flat = [x for row in flat for x in row] if len(lengths) == 1 else []
         shape, kinds = (len(data), *lengths), {*map(type, flat)}
-    d = get_default_dtype() if kinds == {float} else dtypes.int64
+    if kinds == {int}:
+        d = dtypes.int64
+    elif float in kinds and kinds <= {int, float}:
+        d = get_default_dtype()
+    elif kinds == {bool}:
+        d = dtypes.bool_
+    else:
+        return None
     if dtype is not None:
-        if type(dtype) is not _dtype or dtype.category != d.category:
+        if type(dtype) is not _dtype or not (
+            dtype.category == d.category or (dtype.is_floating_point and d is dtypes.int64)
+        ):
             return None
         d = dtype
-    if not (kinds == {float} or kinds == {int}) or d not in _C_ARRAYS:
+    if d is dtypes.bool_:
+        return wrap(np.frombuffer(bytearray(flat), np.uint8), spec(d, shape, None, cpu))
+    if d not in _C_ARRAYS:
         return None
     try:
         memory = array(_C_ARRAYS[d], flat)

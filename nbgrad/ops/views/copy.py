@@ -103,7 +103,7 @@ def fill_memory(t: Tensor, value: Any) -> None:
     if not sp.numel:
         return
     k, low, high, fitting = known or filling(sp)
-    if value.__class__ is not float or not low <= value <= high:
+    if not (low <= value <= high if value.__class__ is float else value.__class__ is int and not value):
         value = fitting(value, sp.dtype)
     k.launch(k.address, k.n, t._buf, value)
 
