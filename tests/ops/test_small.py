@@ -161,6 +161,72 @@ def test_a_reshape_that_copies_leaves_two_nodes_at_each_call() -> None:
     assert batched.tolist() == [[0, 3, 1, 4, 2, 5], [6, 9, 7, 10, 8, 11]]
 
 
+@pytest.mark.oracle
+def test_lists_of_all_kinds_are_what_torch_makes_of_them(torch: Any) -> None:
+    plain = [
+        True,
+        3,
+        [True, False],
+        (True,),
+        [1, 2],
+        (1, 2.5),
+        [1, 2.5, True],
+        [True, 1],
+        [[1, 2], [3, 4]],
+        ((1, 2), (3.5, 4)),
+    ]
+    odd = [
+        [(1, 2), [3, 4]],
+        [[True], [False]],
+        [[1, 2], [3]],
+        [],
+        [[]],
+        [2**31, 1.5],
+        [16777217, 0.5],
+        [2**70],
+        [1e300],
+        [[[1.0]]],
+    ]
+    for data in (*plain, *odd, [-0.0, float("nan")], range(3), ["a"], [1, None], [2**63]):
+        for name in (None, "float32", "float64", "int64", "int32", "bool", "float16", "uint8"):
+            made = [_made_of(m, data, name) for m in (T, torch)]
+            assert made[0] == made[1], (data, name)
+
+
+def _made_of(m: Any, data: Any, name: str | None) -> Any:
+    found: list[Any] = []
+    for make in (m.tensor, m.as_tensor, m.ones(1).new_tensor, m.Tensor):
+        named = {} if name is None or make is m.Tensor else {"dtype": getattr(m, name)}
+        if make is m.Tensor and not isinstance(data, (list, tuple)):
+            continue
+        try:
+            t = make(data, **named)
+            found.append((str(t.dtype).split(".")[-1], tuple(t.shape), repr(t.tolist())))
+        except Exception as error:
+            found.append((type(error).__name__, str(error)))
+    return found
+
+
+@pytest.mark.oracle
+def test_repeats_of_each_slice_are_what_torch_makes_of_them(torch: Any) -> None:
+    def outcome(m: Any, repeats: Any, dim: Any, name: str) -> Any:
+        x = m.arange(6.0).view(2, 3).requires_grad_()
+        found: list[Any] = []
+        for _ in range(3):
+            try:
+                y = x.repeat_interleave(m.tensor(repeats, dtype=getattr(m, name)), dim)
+                found.append((y.tolist(), y.grad_fn.name(), m.autograd.grad(y.square().sum(), x)[0].tolist()))
+            except Exception as error:
+                found.append((type(error).__name__, str(error)))
+        return found
+
+    for name in ("int64", "int32", "int16", "float32", "bool"):
+        for repeats in ([2, 1], [1, 0, 2], [3], 2, [0, 0], [-1, 2], [[1, 2]], [1, 1, 0, 2, 0, 1], []):
+            for dim in (None, 0, 1, -1):
+                got, want = (outcome(m, repeats, dim, name) for m in (T, torch))
+                assert got == want, (repeats, dim, name)
+
+
 _ONCE: dict[str, Callable[[], Any]] = {
     "indexing": lambda: T.meshgrid(T.ones(2), T.ones(2)),
     "chain_matmul": lambda: T.chain_matmul(T.eye(2), T.eye(2)),

@@ -20,6 +20,7 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.index.gather import index_select
 from nbgrad.ops.index.place import SIZES, _index_select, _of_array, along
 from nbgrad.ops.views.copy import clone_spec, copier, copying, dense_copy, in_place, zeros
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
@@ -309,16 +310,21 @@ def _check_count(count: int, told: int | None) -> None:
         raise RuntimeError("allocated size does not match required size")
 
 
-def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
-    if repeats.ndim != 1:
-        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-    times = repeats._host()
+def _times(repeats: Tensor) -> Any:
     if repeats.dtype not in (dtypes.int32, dtypes.int64):
         raise NotImplementedError(
             f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'"
         )
+    times = repeats._host()
     if times.min(initial=0) < 0:
         raise RuntimeError("repeats can not be negative")
+    return times
+
+
+def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
+    if repeats.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    times = _times(repeats)
     _check_count(int(times.sum()), size)
     return _of_array(np.arange(times.size, dtype=times.dtype).repeat(times))
 
@@ -375,21 +381,21 @@ def repeat_interleave(
         if output_size is None:
             raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
         return empty(sp.like((*shape[:d], output_size, *shape[d + 1 :])))
-    times = repeats._host().reshape(-1)
-    if times.dtype.kind not in "i":
-        raise RuntimeError("repeats has to be Long or Int tensor")
-    counts = times.tolist()
-    if min(counts, default=0) < 0:
-        raise RuntimeError("repeats can not be negative")
-    if len(counts) not in (1, n):
+    if repeats.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if repeats.numel() not in (1, n):
         raise RuntimeError(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
-            f"{len(counts)} and input.size({d}) = {n}"
+            f"{repeats.numel()} and input.size({dim}) = {n}"
         )
+    times = _times(repeats).reshape(-1)
+    counts = times.tolist()
     count = sum(counts) * (1 if len(counts) == n else n)
     _check_count(count, output_size)
     sp.like((*shape[:d], count, *shape[d + 1 :]))  # is refused where it cannot be
     index = np.arange(n).repeat(times if len(counts) == n else counts[0])
+    if type(sp) is Spec and sp.ndim and sp.backend is backend.cpu:
+        return index_select(input, d, _of_array(index))
     return _index_select(input, place=along(d, index, sp))
 
 

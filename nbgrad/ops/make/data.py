@@ -305,6 +305,7 @@ def _of_plain(data: Any, dtype: Any) -> Tensor | None:
     else."""
     if type(data) is range:
         data = list(data)
+    flat: Any
     if type(data) is not list and type(data) is not tuple:
         flat, shape = [data], _NO_DIMS
     else:
