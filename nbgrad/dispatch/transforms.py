@@ -288,7 +288,9 @@ def _tangent(op: ElementwiseOp, k: int, args: Sequence[Any], out: Tensor) -> Ten
     moving = {p: tangent_of(a, k) for p, a in zip(op.params, args) if isinstance(a, Tensor)}
     given = {p: m for p, m in moving.items() if m is not None}
     key = tuple(given)
-    conjugated = any([isinstance(a, Tensor) and a._spec.dtype.is_complex for a in args])
+    conjugated = out._spec.dtype.is_complex or any(
+        [isinstance(a, Tensor) and a._spec.dtype.is_complex for a in args]
+    )
     found = op._derived.get((key, conjugated))
     if found is None:
         tangent = op.tangent(key, conjugated)

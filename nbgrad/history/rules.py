@@ -23,7 +23,7 @@ from nbgrad.core.plan import Kernel, Plan
 from nbgrad.core.refusals import written_as
 from nbgrad.core.tensor import Tensor, hooks, new
 from nbgrad.expr import diff
-from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
+from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, postorder, substitute, var
 from nbgrad.history.saved import SavedTensor, as_output, origin, read_saved, unpack
 from nbgrad.memory import layout as _layout
 from nbgrad.memory.dtypes import dtype, float64
@@ -469,9 +469,11 @@ def derived(op: ElementwiseOp, e: Any, title: str, node_name: str) -> tuple[Any,
         return known[0], names
     # By position, as `g` and `y` are names that an op's own gradient takes.
     params = {n: var(f"v{k}", n in op.logical) for k, n in enumerate(names)}
+    joins = any([n.prim is not None and n.prim.name == "join" for n in postorder([e])])
     made = ElementwiseOp(
         title,
         substitute(e, params),
+        promote="complex" if joins else "same",  # complex numbers of real ones
         node_name=node_name,
         params=tuple(f"v{k}" for k in range(len(names))),
         logical=tuple(f"v{k}" for k, n in enumerate(names) if n in op.logical),

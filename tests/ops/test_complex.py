@@ -166,6 +166,20 @@ def test_gradients_both_ways(f: Any) -> None:
     assert T.autograd.gradgradcheck(f, z)
 
 
+@pytest.mark.parametrize("make", [T.complex, T.polar])
+@pytest.mark.parametrize("moving", [0, 1])
+def test_forward_mode_of_what_joins_parts(make: Any, moving: int) -> None:
+    """Of one part alone, too."""
+    given = [T.tensor([1.5, 2.0]), T.tensor([0.5, -1.0])]
+
+    def f(x: T.Tensor) -> T.Tensor:
+        return T.view_as_real(make(*given[:moving], x, *given[moving + 1 :]))
+
+    forward, backward = T.func.jacfwd(f)(given[moving]), T.func.jacrev(f)(given[moving])
+    T.testing.assert_close(forward, backward)
+    assert forward.abs().max() > 0.1
+
+
 def test_a_check_finds_what_lacks_a_conjugation() -> None:
     class Square(T.autograd.Function):
         @staticmethod
