@@ -5,6 +5,7 @@ Promises the lowering a value for each call, or a refusal that names the functio
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import math
@@ -50,7 +51,7 @@ from nbgrad.adjoints.ir import (
 _SCALAR = {  # of one or two numbers, or element by element
     **{n: n for n in ("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh")},
     **{n: n for n in ("cosh", "tanh", "hypot", "copysign", "fmod", "sign", "isnan", "isinf", "isfinite")},
-    **{n: n for n in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "maximum", "minimum")},
+    **{n: n for n in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")},
     **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh"},
     **{
         "arccosh": "acosh",
@@ -62,7 +63,7 @@ _SCALAR = {  # of one or two numbers, or element by element
     },
     **{"floor": "floor", "ceil": "ceil", "trunc": "trunc", "around": "round", "round": "round"},
 }
-_OF_TWO = {"hypot", "copysign", "fmod", "atan2", "arctan2", "maximum", "minimum"}
+_OF_TWO = {"hypot", "copysign", "fmod", "atan2", "arctan2"}
 _OF_MATH = {
     **{"floor": "whole_floor", "ceil": "whole_ceil", "trunc": "whole_trunc", "pow": "math_pow"},
     **{n: n for n in ("erf", "erfc", "lgamma", "gamma")},
@@ -72,6 +73,13 @@ _ANGLES = {
     **dict.fromkeys(("degrees", "rad2deg"), 180.0 / math.pi),
 }
 _REDUCTIONS = {"sum", "mean", "prod", "max", "min", "amax", "amin", "any", "all"}
+_CHANGES: dict[Any, str] = {
+    np.add: "add",
+    np.subtract: "sub",
+    np.multiply: "mul",
+    np.divide: "div",
+}  # by `f.at`
+_AT = ast.Subscript(ast.Name("a", ast.Load()), ast.Name("index", ast.Load()), ast.Store())
 _WITH_OUT = (np.dot, np.matmul)  # which take it themselves
 _REFUSED = {
     "append": "np.concatenate, or write to an array of full size",
@@ -90,6 +98,9 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         return written_to(b, named["out"], function(b, f, args, rest, hint))
     if hasattr(f, "primitive"):  # in a derivative's text
         return b.function(f.primitive, numbers(b, args), hint)
+    owner = getattr(f, "__self__", None)
+    if isinstance(owner, np.ufunc) and name == "at" and not named:
+        return changed_at(b, b, owner, args)
     own = library.FUNCTIONS.get(f) if _hashable(f) else None
     if own is not None:
         return inlined(b, own, args, named)
@@ -152,6 +163,13 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
     return call(b, name, args, named, hint)
 
 
+def writes_out(name: str, call: ast.Call) -> bool:
+    """May a call of NumPy's function by the name write to one of its arguments, and give it?"""
+    f, given = getattr(np, name, None), len(call.args)
+    takes = f.nin if isinstance(f, np.ufunc) else 2 if f is np.dot else given
+    return any(k.arg == "out" for k in call.keywords) or given > takes
+
+
 def written_to(b: Builder, out: Value, x: Value) -> Value:
     """What a function of NumPy's gives, written to the array that it is asked to write to."""
     if isinstance(out, Items) and len(out.items) == 1:
@@ -164,6 +182,25 @@ def written_to(b: Builder, out: Value, x: Value) -> Value:
         b.refuse(f"a result of {b.dtype(x)} is written to an array of {b.dtype(out)}", "without out")
     b.assign(out, x)
     return out
+
+
+def changed_at(b: Builder, room: Any, f: np.ufunc, args: list[Value]) -> Value:
+    """np.add.at(a, indices, x): each of equal indices counts."""
+    op = _CHANGES.get(f)
+    into, index, x = args if len(args) == 3 else (None, None, None)
+    if op is None or not isinstance(into, View) or not isinstance(x, Expr | View | Elementwise):
+        b.refuse(f"{f.__name__}.at", "a loop")
+    at = room.indexed(into, _AT, {"index": index})
+    if not isinstance(x, Expr) and {into.base} & b.bases(x):
+        x = b.stored(x)
+    if isinstance(at, Expr):
+        room.change(at, op, *numbers(b, [x]))
+        return Object(None)
+    if not isinstance(x, Expr):
+        b.fits(b.shape(at), b.shape(x))
+    e = b.read_once(x)
+    b.nest(b.shape(at), lambda i: room.change(b.element(at, i), op, b.element(e, i)))
+    return Object(None)
 
 
 def _hashable(f: Any) -> bool:
@@ -489,6 +526,35 @@ def _on_where(
         return Apply("where", (b.leaf(c), b.leaf(p), b.leaf(q)))
 
     return b.elementwise([condition, x, y], one)
+
+
+def _on_meshgrid(b: Builder, hint: str | None, *xs: Value, indexing: Value | None = None) -> Value:
+    given = [array_of(b, x) for x in xs]
+    order = [*range(len(given))]
+    if not (isinstance(indexing, Object) and indexing.value == "ij") and len(given) > 1:
+        order[:2] = [1, 0]
+    if any(len(b.shape(x)) != 1 for x in given):
+        b.refuse("np.meshgrid of arrays of more than one dimension")
+    shape = [b.shape(given[k])[0] for k in order]
+
+    def along(k: int) -> View:
+        x, axis = given[k], order.index(k)
+        return b.stored(Elementwise(shape, lambda i: b.element(x, [i[axis]]), b.bases(x), b.dtype(x)), hint)
+
+    return Items([along(k) for k in range(len(given))])
+
+
+def _extreme_of_two(of_whole: str, op: str) -> Callable[..., Value]:
+    def extreme(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
+        def one(p: Expr, q: Expr) -> Expr:
+            return b.function(op if "float" in (b.kind(p), b.kind(q)) else of_whole, [p, q], hint)
+
+        return b.elementwise([x, y], one)
+
+    return extreme
+
+
+_on_maximum, _on_minimum = _extreme_of_two("max", "maximum"), _extreme_of_two("min", "minimum")
 
 
 def _on_square(b: Builder, hint: str | None, x: Value) -> Value:

@@ -114,6 +114,8 @@ class Expressions(Indices):
                         return True
                 elif not isinstance(f, ast.Attribute) or self.may_be_written_out(f.value, env):
                     return True
+                if isinstance(f, ast.Attribute) and calls.writes_out(f.attr, n):
+                    return True
         return False
 
     def may_be_written_out(self, owner: ast.expr, env: Env) -> bool:

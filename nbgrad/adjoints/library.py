@@ -258,7 +258,10 @@ def interp(x, xp, fp):
 
 
 def norm(x):
-    return np.sqrt(np.sum(x * x))
+    squares = np.sum(x * x)
+    if squares == 0.0:  # where its derivative is 0, as PyTorch's is
+        return 0.0
+    return np.sqrt(squares)
 
 
 def norm_1(x):

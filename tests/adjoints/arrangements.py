@@ -347,3 +347,39 @@ def written_by_sums(m):
     np.dot(p, m, out=p)
     np.matmul(m, p, m[:, :])
     return np.sum(p * m) + np.sum(np.clip(o, -5.0, 5.0, out=None) * o)
+
+
+def read_before_ufuncs_write(x, a):
+    o, y = x.copy(), x * a
+    s = o[0] * np.sum(np.add(x, y, out=o)) + o[1] * np.multiply(o, o, o)[1]
+    return s + np.sum(o) * np.dot(o, o)
+
+
+def added_at_indices(m, k):
+    m, v, k = m.copy(), m[0] * m[1], k % 3
+    at = np.array([1, 1, 2])
+    np.add.at(m, (k, at), v * v)
+    np.subtract.at(m, k, m[0] * 2.0)
+    np.multiply.at(m, (0, at), v)
+    np.add.at(m[1], at, v)
+    np.add.at(m, (0, 1), v[0])
+    np.add.at(m, m > 1.0, 0.5 * v[1])
+    return np.sum(m * m)
+
+
+def grids(x, a):
+    p, q = np.meshgrid(x, x[:3] * a)
+    r, t = np.meshgrid(x[:2], x, indexing="ij")
+    return np.sum(p * q * q) + np.sum(p[:2, 1] * r[:, 0] * t[0, 1])
+
+
+def norm_of_nothing(x, a):
+    s = 0.0
+    for i in range(4):
+        for j in range(4):
+            s += math.exp(-a * np.linalg.norm(x[i : i + 1] - x[j : j + 1]) ** 2) * x[i]
+    return s
+
+
+def integers_at_most(x, k, n):
+    return np.sum(x[np.minimum(k, n)] * x[np.maximum(k - 1, 0)])
