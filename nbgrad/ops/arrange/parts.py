@@ -188,7 +188,7 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 # ---------------------------------------------------------------- sliding windows
 
 
-def _windows_back(g: Tensor, input_spec: Spec, dim: int, size: int, step: int) -> Tensor:
+def windows_back(g: Tensor, input_spec: Spec, dim: int, size: int, step: int) -> Tensor:
     """Windows overlap: what an element got in each of them adds up."""
     if not input_spec.ndim:
         return reshape(g, ())
@@ -199,7 +199,7 @@ def _windows_back(g: Tensor, input_spec: Spec, dim: int, size: int, step: int) -
 
 @view(
     "Unfold",
-    _windows_back,
+    windows_back,
     batch=lambda x, dim, size, step: _windows(x, dim=dim + 1, size=size, step=step),
 )
 def _windows(sp: Spec, *, dim: int, size: int, step: int) -> tuple[Spec, int]:

@@ -11,6 +11,7 @@ from nbgrad.dispatch.elementwise import into
 from nbgrad.memory import dtypes, layout
 from nbgrad.ops.arrange.orders import roll
 from nbgrad.ops.make.counted import arange
+from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.join import cat
 
 
@@ -24,9 +25,10 @@ def _frequencies(
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    grad = given.pop("requires_grad")
-    counted = [arange(low, high, **{**given, "dtype": asked}) for low, high in parts]
-    made = cat(counted) * (1.0 / (n * d) if n * d else inf)
+    grad = given["requires_grad"]
+    where = {key: given[key] for key in ("layout", "device") if given[key] is not None}
+    counted = cat([arange(low, high, **where) for low, high in parts])
+    made = to_dtype(counted, asked) * (1.0 / (n * d) if n * d else inf)
     if out is not None:
         return into(f"fft_{name}", out, made, ())
     return made.requires_grad_() if grad else made

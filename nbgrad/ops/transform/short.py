@@ -8,12 +8,12 @@ from nbgrad.base.warn import warn, warn_once
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.stanza import method
 from nbgrad.ops.arrange.padding import constant_pad_nd, pad
+from nbgrad.ops.arrange.parts import windows_back
 from nbgrad.ops.make.filled import ones
 from nbgrad.ops.pointwise.parts import complex as _complex
 from nbgrad.ops.transform.fft import BY_COUNT, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c
 from nbgrad.ops.views.parts import imag, real, view_as_real
 from nbgrad.ops.views.slices import narrow
-from nbgrad.ops.windows.columns import fold
 
 _NO_WINDOW = (
     "A window was not provided. A rectangular window will be applied{}To suppress this warning and use a rectangular window, "
@@ -248,9 +248,8 @@ def _added(pieces: Tensor, whole: int, hop: int) -> Tensor:
     if pieces.is_complex():
         made: Tensor = _complex(_added(real(pieces), whole, hop), _added(imag(pieces), whole, hop))
         return made
-    n_fft = pieces.shape[2]
-    added: Tensor = fold(pieces.transpose(1, 2), (1, whole), (1, n_fft), stride=(1, hop))
-    return added.view(len(pieces), whole)
+    signals, _, n_fft = pieces.shape
+    return windows_back(pieces, pieces._spec.plain.like((signals, whole)), 1, n_fft, hop)
 
 
 __all__ = ["istft", "stft"]
