@@ -458,9 +458,7 @@ def _transposed(
     layout = tuple([None if p is None else p._spec.plain for p in primals])
     recorded, state.grad = state.grad, True
     try:
-        grads = rule.conjugating(
-            cotangents[0] if single else cotangents, lambda g: rule.run(g, saved, static, layout, mask)
-        )
+        grads = rule.run(cotangents[0] if single else cotangents, saved, static, layout, mask)
     finally:
         state.grad = recorded
     turned: Any = hooks.conj if op.holomorphic else lambda t: t

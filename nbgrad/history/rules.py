@@ -625,8 +625,9 @@ class OpRule:
             and (_complex(g) if type(g) is list else g._spec.dtype.is_complex)
             and _turns(node)
         ):
-            run = self.registered if graph else self._raw
-            return self.conjugating(g, lambda turned: run(node, turned, mask))
+            turned = [x if x is None else hooks.conj(x) for x in g] if type(g) is list else hooks.conj(g)
+            made = self.registered(node, turned, mask) if graph else self.raw(turned, node, mask, False)
+            return tuple([x if x is None else hooks.conj(x) for x in made])
         if graph:
             return self.registered(node, g, mask)
         own = False
@@ -639,16 +640,6 @@ class OpRule:
                 and getrefcount(g) == _ENGINES_OWN - 1
             )
         return self.raw(g, node, mask, own)
-
-    def conjugating(self, g: Any, run: Callable[[Any], Any]) -> Any:
-        """What rules for real numbers, which `run` runs, give of complex ones; of real ones the same."""
-        if not self.conjugated:
-            return run(g)
-        made = run([x if x is None else hooks.conj(x) for x in g] if type(g) is list else hooks.conj(g))
-        return tuple([x if x is None else hooks.conj(x) for x in made])
-
-    def _raw(self, node: Node, g: Any, mask: tuple[bool, ...]) -> Any:
-        return self.raw(g, node, mask, False)
 
     def registered(self, node: Node, g: Any, mask: tuple[bool, ...]) -> Any:
         saved = unpack(node, alike=True) if node.saved != () else ()
