@@ -336,3 +336,24 @@ def test_eigenvectors_of_nan_are_nan(dtype: str) -> None:
     assert values.isnan().all(-1).tolist() == [True, True, False]
     assert vectors.isnan().all(-1).all(-1).tolist() == [True, True, False]
     assert vectors[2].abs().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("lies", LAYOUTS)
+@pytest.mark.parametrize("n", [1, 2, 5, 32, 33])
+def test_cholesky_factors_of_any_layout_are_numpys(n: int, lies: str, upper: bool) -> None:
+    a = RNG.normal(size=(n, n))
+    a = a @ a.T + np.eye(n)
+    beside = np.triu(np.full((n, n), np.nan), 1)  # which is not read
+    given = LAYOUTS[lies]((a + beside).T if upper else a + beside)
+    want = np.linalg.cholesky(a).T if upper else np.linalg.cholesky(a)
+    for _ in range(4):
+        found = T.linalg.cholesky(given, upper=upper)
+        assert_close(array(found), want, "factor")
+        low, info = T.linalg.cholesky_ex(-given, upper=upper)
+        assert info.item() == 1 and low[0, 0].item() == -given[0, 0].item()
+    several = T.stack([given, -given, given])
+    for _ in range(3):
+        low, info = T.linalg.cholesky_ex(several, upper=upper)
+        assert info.tolist() == [0, 1, 0] and T.equal(low[0], T.linalg.cholesky(given, upper=upper))

@@ -123,3 +123,41 @@ def @NAME@(start, stop, meta, a, pivots, order, p, l, u):
 def parts(code: str) -> tuple[str, tuple[str, ...]]:
     """`meta` holds the rows and columns of a matrix; `order` has room for its rows."""
     return _PARTS, ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8", f"*{code}", f"*{code}", f"*{code}")
+
+
+_CHOLESKY = '''"""The lower factors, over what is factored, 0 above, and the column, from 1, where one ends: its pivot is not positive."""
+import math
+
+
+def @NAME@(start, stop, meta, a, infos):
+    n = meta[0]
+    for item in range(start, stop):
+        begin = item * n * n
+        info = 0
+        for i in range(n):
+            for j in range(i + 1, n):
+                a[begin + i * n + j] = 0
+        for j in range(n):
+            here = begin + j * n
+            v = a[here + j]
+            for k in range(j):
+                v = v - a[here + k] * a[here + k]
+            a[here + j] = v
+            if not (v > 0):
+                info = j + 1
+                break
+            v = math.sqrt(v)
+            a[here + j] = v
+            for i in range(j + 1, n):
+                there = begin + i * n
+                w = a[there + j]
+                for k in range(j):
+                    w = w - a[there + k] * a[here + k]
+                a[there + j] = w / v
+        infos[item] = info
+'''
+
+
+def cholesky() -> tuple[str, tuple[str, ...]]:
+    """Of float64; `meta` holds the rows of a matrix, of which the upper triangle is not read."""
+    return _CHOLESKY, ("i8", "i8", "*i8", "*f8", "*i8")

@@ -198,6 +198,10 @@ def _begun(a: Array) -> tuple[Array, int]:
 @quiet()
 def cholesky(a: Array) -> tuple[Array, Array]:
     """The lower factors."""
+    if a.dtype.kind == "f" and a.size and left_to_one(a.shape[-1], False):
+        low, infos = np.array(a, np.float64, order="C"), np.zeros(a.shape[:-2], np.int64)
+        _each("cholesky_f8", _kernels.cholesky(), infos.size, [a.shape[-1]], low, infos)
+        return low.astype(a.dtype, copy=False), infos.astype(np.int32)
     infos = np.zeros(a.shape[:-2], np.int32)
     low = _lapack.cholesky_lo(a, signature=signature_of(a.dtype, "d->d")).astype(a.dtype, copy=False)
     if np.isfinite(low).all():

@@ -108,12 +108,33 @@ def _finite(x: _Array) -> bool:
 def _factor(A: Spec, upper: Any) -> Quick | None:
     if not _small(A) or not _square(A):
         return None
-    read, make, call = _reading(A, upper), _columns(A, *_sizes(A), upper), _lapack.cholesky_lo
+    read, make = _reading(A, upper), _columns(A, *_sizes(A), upper)
+    if A.dtype.is_complex:
+        return _factor_complex(A, read, make)
+    address, meta = cpu.kernel("cholesky_f8", *elimination.cholesky()).address, cpu.constants([_sizes(A)[0]])
+    count, launch, told = prod(tuple(A.shape)[:-2]), cpu.launch(3, "", 1, A.numel < FEW), cpu.told
+
+    def factor(t: Tensor) -> Tensor | None:
+        low = np.array(read(t), np.float64, order="C")
+        number, seen = told.count if count == 1 else _words(count)
+        launch(address, count, meta, low.reshape(-1).view(_bytes), number)
+        return None if any(seen) else make(low)
+
+    return factor
+
+
+def _words(count: int) -> tuple[_Array, Any]:
+    """So many for a kernel to write, and to read them."""
+    words = np.empty(count, np.int64)
+    return words.view(_bytes), words
+
+
+def _factor_complex(A: Spec, read: _Read, make: _Make) -> Quick:
     kinds = signature_of(A.dtype.np, "d->d")
 
     def factor(t: Tensor) -> Tensor | None:
         with quiet():
-            low = call(read(t), signature=kinds)
+            low = _lapack.cholesky_lo(read(t), signature=kinds)
         return make(low) if _finite(low) else None
 
     return factor
