@@ -259,11 +259,17 @@ def contiguous(input: Tensor, *, memory_format: layout.memory_format = layout.co
     return made
 
 
+def _to_copy_rule(g: Tensor, input_spec: Spec) -> Tensor:
+    """Of what was real the gradient is, which is no cast that discards something."""
+    real = g._spec.dtype.is_complex and not input_spec.dtype.is_complex
+    return moved(g.real if real else g, input_spec.dtype, input_spec.device)
+
+
 @prepared(
     "ToCopy",
     tangent=LINEAR,
     batch=lambda x, **static: _convert_each(x, **static),
-    input=lambda g, input_spec: moved(g, input_spec.dtype, input_spec.device),
+    input=_to_copy_rule,
 )
 def _to_copy(input: Spec, *, dtype: dtype, device: _device, strides: Ints | None) -> Run:
     made = clone_spec(input) if strides is None else input.like(strides=strides)
