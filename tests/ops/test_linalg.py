@@ -356,4 +356,5 @@ def test_cholesky_factors_of_any_layout_are_numpys(n: int, lies: str, upper: boo
     several = T.stack([given, -given, given])
     for _ in range(3):
         low, info = T.linalg.cholesky_ex(several, upper=upper)
-        assert info.tolist() == [0, 1, 0] and T.equal(low[0], T.linalg.cholesky(given, upper=upper))
+        assert info.tolist() == [0, 1, 0]
+        assert_close(array(low[0]), want, "one of several")
