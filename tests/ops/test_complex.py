@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from types import ModuleType
 from typing import Any
@@ -20,16 +19,15 @@ C, D = T.complex64, T.complex128
 
 # ---------------------------------------------------------------- beside torch
 
-# Products and norms, which have tests of their own.
-_LINEAR = re.compile(
-    r"linalg|vector_norm|norm|matrix|add.?mm|addmv|addr|baddbmm|linear|vecdot|dist|pairwise|renorm|lu_|rnn|gru|lstm|fft|stft"
-)
 _OF_TORCH = {
     "cumprod_dtype": "it differentiates by complex factors where it multiplied real ones",
     "silu_inplace": "its gradient lacks a conjugation",
     "inplace_scatter_reduce": "its second derivative is of the form that it refuses",
     "pow_1": "it has zeros for a second derivative where there is none",
 }
+
+
+_POLES = {"lstm_projected"}  # near which each step multiplies what float32 has rounded
 
 
 def complex_sample(case: OpCase, sample: Sample, dtype: str) -> Sample:
@@ -45,6 +43,8 @@ def complex_sample(case: OpCase, sample: Sample, dtype: str) -> Sample:
 
 def complex_samples(case: OpCase) -> list[Sample]:
     found = [complex_sample(case, s, "complex128") for s in samples(case, "float64", in_turn=True)][:3]
+    if case.name in _POLES:
+        return found
     return [*found, complex_sample(case, next(samples(case, "float64", layouts=False)), "complex64")]
 
 
@@ -52,11 +52,7 @@ def _has_complex(case: OpCase) -> bool:
     return any([a.dtype.kind == "c" for a in complex_samples(case)[0].arrays])
 
 
-TAKEN = [
-    case
-    for case in CASES.values()
-    if "float64" in case.dtypes and not _LINEAR.match(case.name) and _has_complex(case)
-]
+TAKEN = [case for case in CASES.values() if "float64" in case.dtypes and _has_complex(case)]
 
 
 @pytest.mark.oracle

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.warn import warn_once
+from nbgrad.core.refusals import no_complex_gradient
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, into
@@ -206,6 +207,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     if not _inexact(input):
         raise NotImplementedError(f"\"geqrf_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    no_complex_gradient("geqrf", input)
     return results("geqrf", _geqrf(input), out, (input,))
 
 
