@@ -47,6 +47,16 @@ def test_of_each_length(n: int, dtype: str) -> None:
         assert_near(T.fft.irfft(half, n, dim), want, dtype, ("irfft", label))
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_of_real_numbers_the_first_and_the_middle_are_real(dtype: str) -> None:
+    for n in (1, 6, 9, 18, 134, 1000, 4096, 2 * 2053, 20014):
+        for many in (1, 9):
+            x = T.tensor(RNG.standard_normal((many, n)), dtype=getattr(T, dtype))
+            for made in (T.fft.rfft(x), T.fft.fft(x), T.fft.rfft(x.t(), dim=0).t(), T.fft.ihfft(x)):
+                assert not made[:, 0].imag.any(), (n, many)
+                assert n % 2 or not made[:, n // 2].imag.any(), (n, many)
+
+
 def test_along_several_dimensions_of_any_layout() -> None:
     x = numbers(6, 5, 4)
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):

@@ -116,6 +116,12 @@ def @NAME@(start, stop, meta, o, x, roots, before, after, by, by_im, sign):
             here, there = there, here
         if tables & 2:
             times(a, here, n, after, k_at, k_step, written)
+        if tables & 4:
+            for j in range({L}):
+                for place in (0, whole // 2 if whole % 2 == 0 else 0):
+                    k = (place - k_at[j]) // k_step
+                    if 0 <= k < n and k_at[j] + k_step * k == place:
+                        a[here + {L2} * k + {L} + j] = F(0)
         {store}
 '''
 
@@ -301,7 +307,8 @@ def along(code: str, of: str, to: str, lanes: int, longest: int) -> tuple[str, t
 
     `meta` holds: the length; the number of transforms; how many places of a whole transform are read (further on are zeros, or what is
     the conjugate of what was read) and written; along this one the steps in `x` and `o`, and from place to place in what is read and
-    written; the length of the whole transform; whether the tables `before` (1) and `after` (2), which lie by these places, are there; how
+    written; the length of the whole transform; whether the tables `before` (1) and `after` (2), which lie by these places, are there, and
+    whether what is written are transforms of real numbers (4), of which the first and the one in the middle have no imaginary part; how
     many factors, and in how many dimensions transforms lie; the factors; the sizes, and the steps of all four. Of a "half" those in memory
     are by places. What is written is multiplied by `by`, its imaginary part by `by_im`; the imaginary part of what is read by `sign`; of
     zeros neither leaves a minus."""

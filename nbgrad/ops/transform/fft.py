@@ -209,7 +209,7 @@ def _fft_r2c(input: Spec, *, dim: Ints, normalization: int, onesided: bool) -> R
     out, passes = _laid(input, tuple(sizes), dims, input.dtype.to_complex()), _passes(input)
     by = _scale(normalization, prod([input.shape[d] for d in dims]))
     half = {"to": "half", "keep": n // 2 + 1} if onesided else {}
-    _along(passes, input, out, 0, 1, last, of="real", by=1.0 if others else by, **half)
+    _along(passes, input, out, 0, 1, last, of="real", of_real=True, by=1.0 if others else by, **half)
     for k, d in enumerate(dims[:-1]):
         _along(passes, out, out, 1, 1, d, by=by if k == len(others) - 1 else 1.0)
     return _run(input, out, passes)

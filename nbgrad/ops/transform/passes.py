@@ -71,6 +71,7 @@ class Pass(NamedTuple):
     by: float
     sign: float  # of the imaginary parts that are read
     sign_out: float  # and written
+    of_real: bool  # whether what is written are transforms of real numbers
 
     @property
     def transforms(self) -> int:
@@ -79,6 +80,7 @@ class Pass(NamedTuple):
 
     def meta(self) -> list[int]:
         found, tables = factors(self.n), (self.before is not None) + 2 * (self.after is not None)
+        tables += 4 * self.of_real
         head = [
             self.n,
             self.transforms,
@@ -219,11 +221,12 @@ class Passes:
         by: float = 1.0,
         sign: float = 1.0,
         sign_out: float = 1.0,
+        of_real: bool = False,
     ) -> None:
         """Transforms of length `n`, of which a place is `x` and `o` on in memory (in floats)."""
         have, keep, whole = (n * i if have is None else have), (n * k if keep is None else keep), whole or n
         step = Pass(
-            of, to, n, have, keep, x, o, i, k, whole, tuple(lanes), before, after, source, target, by, sign, sign_out
+            of, to, n, have, keep, x, o, i, k, whole, tuple(lanes), before, after, source, target, by, sign, sign_out, of_real
         )  # fmt: skip
         if not _is_smooth(n):
             self._convolution(step)
@@ -286,6 +289,7 @@ class Passes:
             after=step.after,
             by=step.by,
             sign_out=step.sign_out,
+            of_real=step.of_real,
         )
 
     def _convolution(self, step: Pass) -> None:
@@ -312,8 +316,8 @@ class Passes:
         self.add(
             m, room, step.target, 2, step.o,
             [Lane(lane.size, 2 * m * a, lane.o) for lane, a in zip(step.lanes, at)],
-            to="complex" if step.to == "half" else step.to, keep=step.keep, after=Table("chirp", (n, -1)),
-            by=step.by / m, sign_out=-step.sign_out,
+            to="complex" if step.to == "half" else step.to, keep=step.keep, whole=n, after=Table("chirp", (n, -1)),
+            by=step.by / m, sign_out=-step.sign_out, of_real=step.of_real,
         )  # fmt: skip
 
 
