@@ -19,6 +19,7 @@ from nbgrad.adjoints.ir import (
     Const,
     Expr,
     Load,
+    Name,
     Span,
     View,
     const,
@@ -87,7 +88,8 @@ class Indices(Firsts):
                 found.append(p)
                 continue
             if not isinstance(p, Expr | View | Elementwise) or kind_of(self.dtype(p)) == "float":
-                self.refuse("an index that is no integer", "int(...)", e)
+                was = self.was_float.get(p.name) if isinstance(p, Name) else None
+                self.refuse(f"an index that is no integer{f': {was}' if was else ''}", "int(...)", e)
             if kind_of(self.dtype(p)) == "int":
                 found.append(self.stored(p) if isinstance(p, Elementwise) else p)
             elif isinstance(p, Expr):  # of which NumPy makes a mask

@@ -330,6 +330,8 @@ class Loops(Expressions):
         self.check_views(env, inner, kept)
         for n in carried:
             if kinds[n] is not None:
+                if kinds[n] == "float" and self.kind(inner[n]) == "int":
+                    self.was_float[heads[n].name] = f"{n}, a float before the loop"
                 self.carry(loop, n, heads[n], env[n] if n in env else zero(kinds[n]), inner[n], kinds[n])
                 env[n] = heads[n]
         if flag and inner[flag] != const(False):

@@ -41,6 +41,9 @@ class Room(Builder, ABC):
         ] = []  # arrays that are one or another, as a branch decides, and from where
         self.turning = 0  # loops that we are in
         self.of_module: dict[int, View] = {}  # arrays of the module that are read
+        self.was_float: dict[
+            str, str
+        ] = {}  # integers that may be what they were before a loop, and why they are floats
         self.names: Env = {}  # those of the statement that we are in
         self.twins: set[frozenset[str]] = set()  # two arrays each, which may be one to who wrote the program
 

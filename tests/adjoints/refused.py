@@ -172,6 +172,13 @@ def new_axis_that_is_written(x):
     return x[0]
 
 
+def index_that_was_a_float(x, n):
+    k = 0.0
+    for k in range(n):
+        x[k] *= 2.0
+    return x[k]
+
+
 def float_index(x, a):
     return x[a]
 
