@@ -12,7 +12,6 @@ from typing import Any
 from nbgrad.adjoints import ops
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
-    ONE,
     ZERO,
     Add,
     Apply,
@@ -262,12 +261,12 @@ class Plan:
             around = around[1:]
         return around
 
-    def turns_of_all(self, loop: Loop, before: bool = False) -> Expr | None:
-        """How many turns a loop has in all those of the loops around it, if parameters alone say so and no branch is on the way; where
-        one around it is run again, in one turn of that. With `before`, if what is known before the first of them says so."""
+    def turns_of_all(self, loop: Loop, before: bool = False) -> list[Expr] | None:
+        """How many turns it and each of these has, if parameters alone say so and no branch is on the way. With `before`, if what is known
+        before the first of them says so."""
         around = self.stored_with(loop)
         inside = {n for s in [around[0], *self.within(around[0])] for n in (*sets(s), getattr(s, "var", ""))}
-        total: Expr = ONE
+        counts: list[Expr] = []
         for q in around:
             count = None
             if not (q.trips or q.steps or id(q) in self.branched):
@@ -277,8 +276,8 @@ class Plan:
             clamped = isinstance(count, Apply) and count.op == "max" and count.args[1] == ZERO
             if not clamped and any(isinstance(e, Apply) and e.op == "sub" for e in walk(count)):
                 count = Apply("max", (count, ZERO))  # where the loops around do not run at all
-            total = count if total == ONE else Apply("mul", (total, count))
-        return total
+            counts.append(count)
+        return counts
 
     def of_parameters(self, e: Expr, inside: set[str] | None = None) -> Expr | None:
         """An expression of integers by what is known before all else, or by names that are not set `inside` of a loop."""

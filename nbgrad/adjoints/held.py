@@ -100,6 +100,9 @@ class Held(Adjoint):
             dtype = {"float": "", "int": ", np.int64", "bool": ", np.bool_"}[self.p.kinds[n]]
             out.append(f"{self.store_of(s, n)} = np.empty({self.steps[id(s)][0]}{dtype})")
 
+    def sizes(self, shape: Sequence[str]) -> str:
+        return " * ".join([f"({n})" if " " in n else n for n in shape])
+
     def counted(self, lines: Lines) -> Lines:
         """The lines without what is saved, and with the counts of it."""
         stores, copies = set(self.stores.values()), set(self.copies.values())

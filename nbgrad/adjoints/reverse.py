@@ -65,7 +65,10 @@ class Adjoint(Sweep):
         )  # names whose bar something was added to, and not yet been set to zero before
         self.first: Lines = []  # storage that is made before all
         self.stores: dict[tuple[int, str], str] = {}
-        self.position: dict[int, str] = {}  # of loops whose storage holds several runs of theirs
+        self.position: dict[int, str] = {}  # of loops whose storage grows with each run of theirs
+        self.stored: dict[
+            int, list[Loop]
+        ] = {}  # of others: the loops whose counters say where a turn's values are
         self.early: set[str] = set()  # arrays whose bar was made in the forward sweep
         self.steps: dict[
             int, tuple[str, str]
@@ -168,10 +171,10 @@ class Adjoint(Sweep):
         if id(loop) in self.steps:
             return f"u({loop.counter} - {self.steps[id(loop)][1]})"
         position = self.position.get(id(loop))
-        if loop.trips:
-            assert position is not None
-            return f"u({position})"
-        return self.w.place(Name(loop.counter)) if position is None else f"u({position} + {loop.counter})"
+        if position is not None:
+            return f"u({position})" if loop.trips else f"u({position} + {loop.counter})"
+        with_it = self.stored[id(loop)] or [loop]
+        return ", ".join([self.turn(q) if q.steps else self.w.place(Name(q.counter)) for q in with_it])
 
     def statement(self, s: object, out: Lines) -> None:
         if isinstance(s, Loop) and s is self.once:
@@ -451,42 +454,41 @@ class Adjoint(Sweep):
         return lines
 
     def storage(self, s: Loop, out: Lines, nested: bool, in_branch: bool) -> None:
-        """Room for what the turns save: of their number where the loop runs once, else it grows."""
-        grows = nested or bool(s.trips)
-        if grows and id(s) not in self.position:
+        """Room for what the turns save: a number for each turn of it and of the loops around that are stored with it, else it grows."""
+        again = next((q for q in reversed(s.around) if q.rerun or q.steps), None)
+        steps = again is not None and bool(again.steps)
+        counts, lines = None, out
+        if not (in_branch or s.trips):
+            counts = [s.count]
+            if nested:
+                counts, lines = self.plan.turns_of_all(s), self.room if steps else self.first
+            if counts is None and not steps:
+                counts, lines = self.plan.turns_of_all(s, before=True), self.ahead
+        shape = [] if counts is None else [self.w.text(c) for c in counts]
+        self.stored[id(s)] = [] if counts is None else self.plan.stored_with(s)
+        if steps and nested and again is not None and not again.room:
+            shape.insert(0, self.steps[id(again)][0])
+            self.stored[id(s)].insert(0, again)
+        if counts is None and (nested or s.trips) and id(s) not in self.position:
             self.position[id(s)] = at = self.p.fresh("p")
             self.first.append(f"{at} = 0")
-        at = self.position.get(id(s), "")
-        sized = None if in_branch or s.trips else self.plan.turns_of_all(s)
         for n in s.saved:
             new = (id(s), n) not in self.stores
             store = self.store_of(s, n)
             dtype = dtype_text({"float": "float64", "int": "int64", "bool": "bool"}[self.p.kinds[n]])
-            if not grows and not in_branch:
-                out.append(f"{store} = np.empty({self.w.text(s.count)}{dtype})")
-                continue
-            again = next((q for q in reversed(s.around) if q.rerun or q.steps), None)
-            if sized is not None and again is not None and again.steps:
-                if new:
-                    every, turns = self.steps[id(again)][0], self.w.text(sized, 11)
-                    size = turns if every == "1" else f"{every} * {turns}"
-                    self.room.append(f"{store} = np.empty({size}{dtype})")
-                continue
-            if sized is not None:
-                if new:
-                    self.first.append(f"{store} = np.empty({self.w.text(sized)}{dtype})")
-                continue
-            known = (
-                None if in_branch or s.trips or (again and again.steps) else self.plan.turns_of_all(s, True)
-            )
-            if known is not None:
-                self.ahead.append(f"{store} = np.empty({self.w.text(known)}{dtype})")
+            if counts is not None:
+                if new or lines is out or lines is self.ahead:
+                    lines.append(f"{store} = np.empty({self.sizes(shape)}{dtype})")
                 continue
             if new:
                 self.first.append(f"{store} = np.empty(0{dtype})")
             if not s.trips:
+                at = self.position.get(id(s), "")
                 size = f"{at} + {self.w.text(s.count, 9)}" if at else self.w.text(s.count)
                 out.append(f"{store} = reserve({store}, {size})")
+
+    def sizes(self, shape: Sequence[str]) -> str:
+        return shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
 
     # ------------------------------------------------ backwards
 

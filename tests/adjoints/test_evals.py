@@ -91,7 +91,7 @@ def test_room_is_made_before_the_first_of_the_loops_that_save() -> None:
     x = np.linspace(-0.5, 0.5, 7)
     f = differentiable(powers)
     text = f.adjoint_source(x, 3)
-    assert "reserve" not in text and re.search(r"\n {8}saved_\w+ = np.empty\(3 \* max\(many, 0\)\)", text)
+    assert "reserve" not in text and re.search(r"\n {8}saved_\w+ = np.empty\(\(3, max\(many, 0\)\)\)", text)
     assert f.memory(x, 3).saved == 8 * 3 * 3
     (grad,), moves = f.grad(x, 3), [f.jvp((x, 3), (e, None))[1] for e in np.eye(7)]
     np.testing.assert_allclose(grad, moves, rtol=1e-11)
