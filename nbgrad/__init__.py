@@ -20,6 +20,7 @@ from nbgrad.base import collector as _collector
 
 _resting = _collector.rest()
 # isort: split
+from nbgrad import _to_sparse as _to_sparse
 from nbgrad import autograd as autograd
 from nbgrad import fft as fft
 from nbgrad import func as func
@@ -225,6 +226,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import overrides as overrides
     from nbgrad import profiler as profiler
     from nbgrad import serialization as serialization
+    from nbgrad import sparse as sparse
     from nbgrad import testing as testing
     from nbgrad import types as types
     from nbgrad import version as version
@@ -289,6 +291,8 @@ if _typing.TYPE_CHECKING:
     from nbgrad.process import set_flush_denormal as set_flush_denormal
     from nbgrad.process import set_num_interop_threads as set_num_interop_threads
     from nbgrad.process import typename as typename
+    from nbgrad.sparse import sparse_coo as sparse_coo
+    from nbgrad.sparse import sparse_coo_tensor as sparse_coo_tensor
     from nbgrad.storage import BFloat16Storage as BFloat16Storage
     from nbgrad.storage import BoolStorage as BoolStorage
     from nbgrad.storage import ByteStorage as ByteStorage
@@ -403,6 +407,9 @@ _later = {
     "profiler": "nbgrad.profiler",
     "save": "nbgrad.exchange.files",
     "serialization": "nbgrad.serialization",
+    "sparse": "nbgrad.sparse",
+    "sparse_coo": "nbgrad.sparse",
+    "sparse_coo_tensor": "nbgrad.sparse",
     "set_autocast_cache_enabled": "nbgrad.amp.autocast_mode",
     "set_autocast_cpu_dtype": "nbgrad.amp.autocast_mode",
     "set_autocast_cpu_enabled": "nbgrad.amp.autocast_mode",

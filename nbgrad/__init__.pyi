@@ -36,6 +36,7 @@ from nbgrad import profiler as profiler
 from nbgrad import random as random
 from nbgrad import return_types as return_types
 from nbgrad import serialization as serialization
+from nbgrad import sparse as sparse
 from nbgrad import special as special
 from nbgrad import storage as storage
 from nbgrad import testing as testing
@@ -160,6 +161,7 @@ from nbgrad.process import set_num_interop_threads as set_num_interop_threads
 from nbgrad.process import typename as typename
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
+from nbgrad.sparse._tensor import sparse_coo_tensor as sparse_coo_tensor
 from nbgrad.storage import BFloat16Storage as BFloat16Storage
 from nbgrad.storage import BoolStorage as BoolStorage
 from nbgrad.storage import ByteStorage as ByteStorage
@@ -216,6 +218,7 @@ newaxis: None
 pi: _float
 preserve_format: _memory_format
 short: _dtype
+sparse_coo: _layout
 strided: _layout
 uint8: _dtype
 

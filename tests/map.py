@@ -35,6 +35,8 @@ STORIES = [
         "special",
         "linalg",
         "fft",
+        "_to_sparse",
+        "sparse",
         "random",
         "futures",
         "distributed",

@@ -26,6 +26,7 @@ MODULES = (
         "linalg",
         "fft",
         "special",
+        "sparse",
         "func",
         "autograd",
         "autograd.functional",

@@ -69,11 +69,16 @@ def _holds_number(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.ndim and not value.requires_grad
 
 
-def _is_sparse(value: Any) -> bool:
-    """Of other layouts there is the name alone, which says so."""
-    if type(value).__name__ == "Unbuilt":
+def _is_layout(value: Any) -> bool:
+    """Of the strided one: functions make no sparse tensors, and of other layouts there is the name alone, which says so."""
+    kind = type(value).__name__
+    if kind == "Unbuilt":
         value()
-    return False
+    if kind == "layout" and repr(value) != "torch.strided":
+        from nbgrad.names.absent import refuse
+
+        refuse(f"{value!r} in such a function")
+    return kind == "layout"
 
 
 _JUDGES: dict[str, tuple[str, Judge]] = {
@@ -90,7 +95,7 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "truth": ("object", lambda v: v is None or not isinstance(v, Tensor) or v.__bool__() is not None),
     "Generator": ("torch.Generator", lambda v: type(v).__name__ == "Generator"),
     "Storage": ("torch.Storage", lambda v: type(v).__name__ in _STORAGES),
-    "layout": ("torch.layout", lambda v: type(v).__name__ == "layout" or _is_sparse(v)),
+    "layout": ("torch.layout", _is_layout),
     "memory_format": ("torch.memory_format", lambda v: type(v).__name__ == "memory_format"),
     "flag": ("bool", lambda v: isinstance(v, bool) or (isinstance(v, Tensor) and v.__bool__() is None)),
     "ints": ("tuple of ints", lambda v: _sequence(v) and (not v or _is_index(v[0]))),

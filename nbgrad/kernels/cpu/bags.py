@@ -1,4 +1,4 @@
-"""Bags of rows, as source: sums, means and largest elements of those rows of a table that indices name.
+"""Bags of rows, as source: sums, means and largest elements of those rows of a table that indices name; and products of rows of two.
 
 Promises the ops that a row is read once, where it stands, and that a bag is worked in the order of its indices. Beside the result the
 kernel writes to which bag each index belongs, how many rows a bag has without padding, and, of largest elements, whose they are.
@@ -58,3 +58,28 @@ def bags(code: str, mode: str, weighted: bool) -> tuple[str, tuple[str, ...]]:
     )
     pointer = "*" + code
     return source, ("i8", "i8", "*i8", pointer, "*i8", "*i8", "*i8", pointer, "*i8", "*i8", pointer)
+
+
+_DOTS = '''"""For each pair of places the sum of products of a row of one table and a row of another."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o, a, left, b, right):
+    n = meta[0]
+    for k in range(start, stop):
+        p = left[k] * n
+        q = right[k] * n
+        total = F(0)
+        for j in range(n):
+            total += a[p + j] * b[q + j]
+        o[k] = total
+'''
+
+
+@cached(4)
+@family
+def dots(code: str) -> tuple[str, tuple[str, ...]]:
+    """`meta` holds the length of a row; of pair k these are row `left[k]` of `a` and row `right[k]` of `b`."""
+    pointer = "*" + code
+    return fill(_DOTS, scalar=SCALARS[code]), ("i8", "i8", "*i8", pointer, pointer, "*i8", pointer, "*i8")

@@ -1,0 +1,72 @@
+"""What dense tensors answer to what is asked of sparse ones, whose module is loaded when one is made."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.stanza import method
+
+
+@method
+def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None) -> Tensor:
+    """The elements that are not zero, by their indices along the first `sparse_dim` dimensions (all, unless told).
+
+    >>> torch.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
+    tensor(indices=tensor([[0],
+                           [1]]),
+           values=tensor([2.]),
+           size=(2, 2), nnz=1, layout=torch.sparse_coo)
+    """
+    coo = import_module(f"{__name__.partition('.')[0]}.sparse._tensor")
+    if layout is not None and layout is not coo.sparse_coo:
+        raise NotImplementedError(f"nbgrad has no sparse tensors of layout {layout}; use torch.sparse_coo")
+    dims = self.ndim if sparse_dim is None else sparse_dim
+    if not 0 <= dims <= self.ndim:
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but {dims} is given"
+        )
+    if self.ndim and not dims:
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
+    made: Tensor = coo.of_dense(self, dims)
+    return made
+
+
+@method
+def to_sparse_coo(self: Tensor) -> Tensor:
+    """The elements that are not zero, by their indices.
+
+    >>> torch.eye(2).to_sparse_coo().values()
+    tensor([1., 1.])
+    """
+    return to_sparse(self)
+
+
+@method
+def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
+    """The elements of the tensor where `mask`, a sparse one, has some.
+
+    >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]]).sparse_mask(torch.eye(2).to_sparse()).values()
+    tensor([1., 4.])
+    """
+    raise RuntimeError("sparse_mask(): mask must be sparse")
+
+
+def _refusing(name: str, kind: str = "sparse coordinate") -> None:
+    def refuse(self: Tensor) -> Any:
+        raise RuntimeError(f"{name} expected {kind} tensor layout but got Strided")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = """Of sparse tensors; see `torch.sparse_coo_tensor`.
+
+    >>> torch.eye(2).to_sparse().coalesce().indices()
+    tensor([[0, 1],
+            [0, 1]])
+    """
+    method(refuse)
+
+
+for _name in ("coalesce", "is_coalesced", "indices"):
+    _refusing(_name)
+_refusing("values", "sparse")

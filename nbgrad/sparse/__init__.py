@@ -1,0 +1,118 @@
+"""Sparse tensors: `torch.sparse`, and what makes and takes them.
+
+A sparse tensor holds indices and values of its elements; `torch.sparse_coo_tensor` and `Tensor.to_sparse` make one. Products, sums and
+other functions of `torch` and methods take them, as `nbgrad.sparse._forms` has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes
+from nbgrad.memory.layout import Size
+from nbgrad.sparse import _forms
+from nbgrad.sparse._tensor import SparseTensor as _SparseTensor
+from nbgrad.sparse._tensor import sparse_coo as sparse_coo
+from nbgrad.sparse._tensor import sparse_coo_tensor as sparse_coo_tensor
+
+
+def _need_sparse(t: Any) -> Any:
+    if not isinstance(t, _SparseTensor):
+        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+    return t
+
+
+def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices, either of which may be sparse: dense, or sparse if both are. A sparse leaf gets a gradient where it has
+    elements.
+
+    >>> a = torch.eye(2).to_sparse()
+    >>> torch.sparse.mm(a, torch.ones(2, 3))
+    tensor([[1., 1., 1.],
+            [1., 1., 1.]])
+    """
+    if isinstance(mat1, _SparseTensor) or isinstance(mat2, _SparseTensor):
+        return _forms.mm(mat1, mat2)
+    return mat1.mm(mat2)
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)`, of a sparse `mat1`.
+
+    >>> torch.sparse.addmm(torch.ones(2, 2), torch.eye(2).to_sparse(), torch.ones(2, 2), alpha=3)
+    tensor([[4., 4.],
+            [4., 4.]])
+    """
+    return _forms.addmm(input, _need_sparse(mat1), mat2, beta=beta, alpha=alpha)
+
+
+def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
+    """The sum of all elements, or along `dim`: sparse as long as a dimension that is stored by index is left.
+
+    >>> s = torch.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse()
+    >>> torch.sparse.sum(s), torch.sparse.sum(s, 0).to_dense()
+    (tensor(9.), tensor([3., 6.]))
+    """
+    return _forms.sum(_need_sparse(input), dim, dtype=dtype)
+
+
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Softmax along `dim` over the elements that are there; those that are not stay so.
+
+    >>> s = torch.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse()
+    >>> torch.sparse.softmax(s, 1).to_dense()
+    tensor([[0.0000, 1.0000],
+            [0.5000, 0.5000]])
+    """
+    return _forms.softmax_of(_need_sparse(input), dim, False, dtype)
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """The logarithm of `softmax`, computed as one.
+
+    >>> s = torch.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse()
+    >>> torch.sparse.log_softmax(s, 1).values()
+    tensor([ 0.0000, -0.6931, -0.6931])
+    """
+    return _forms.softmax_of(_need_sparse(input), dim, True, dtype)
+
+
+class _Typed(type):
+    """`torch.sparse.FloatTensor` and its like, which older programs make sparse tensors with."""
+
+    dtype: dtypes.dtype
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        if args and isinstance(args[0], Tensor):
+            return sparse_coo_tensor(*args, device=device)
+        size = args[0] if len(args) == 1 and isinstance(args[0], (Size, tuple, list)) else args
+        return sparse_coo_tensor(tuple(size), dtype=cls.dtype, device=device)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _SparseTensor) and instance.dtype is cls.dtype and instance.is_cpu
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.sparse.{cls.__name__}'>"
+
+
+_WORDS = """The old constructor of sparse tensors: of indices, values and sizes, or of sizes alone.
+
+    >>> torch.sparse.FloatTensor(torch.tensor([[0], [1]]), torch.tensor([5.0]), torch.Size([1, 2])).to_dense()
+    tensor([[0., 5.]])
+    """
+_KINDS = [dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64]
+_KINDS += [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]
+(
+    ByteTensor,
+    CharTensor,
+    ShortTensor,
+    IntTensor,
+    LongTensor,
+    HalfTensor,
+    BFloat16Tensor,
+    FloatTensor,
+    DoubleTensor,
+) = (_Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "__doc__": _WORDS}) for d in _KINDS)
+
+__all__ = ["addmm", "log_softmax", "mm", "softmax", "sum"]

@@ -1,0 +1,769 @@
+"""What functions and methods of PyTorch do with sparse tensors: a form for each, found by its name.
+
+Gradients are those of what is done with the values. A result names its places in order, once each, where that says `whole`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nbgrad.autograd import _run
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes, layout
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.index.gather import index_add, index_select
+from nbgrad.ops.index.reduce_at import index_reduce
+from nbgrad.ops.linear.norms import vector_norm
+from nbgrad.ops.make.counted import arange
+from nbgrad.ops.make.data import tensor
+from nbgrad.ops.order.sort import searchsorted, sort
+from nbgrad.ops.reduce import sums
+from nbgrad.ops.rows.softmax import log_softmax as dense_log_softmax
+from nbgrad.ops.rows.softmax import softmax as dense_softmax
+from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.join import cat as dense_cat
+from nbgrad.ops.views.join import stack as dense_stack
+from nbgrad.sparse._pattern import Pattern, spans
+from nbgrad.sparse._products import product
+from nbgrad.sparse._tensor import (
+    SparseTensor,
+    coalesced,
+    dense,
+    form,
+    forms,
+    gradient,
+    made,
+    of_dense,
+    refuse,
+    values_there,
+)
+
+# ---------------------------------------------------------------- parts
+
+
+@form("to_dense")
+def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    if dtype is not None:
+        raise RuntimeError("dtype argument is not supported by sparse_to_dense")
+    return dense(self)
+
+
+@form("to_sparse", "to_sparse_coo")
+def to_sparse(self: SparseTensor, sparse_dim: Any = None, *, layout: Any = None) -> SparseTensor:
+    return self if sparse_dim in (None, len(self._pattern.sizes)) else of_dense(dense(self), sparse_dim)
+
+
+@form("coalesce")
+def coalesce(self: SparseTensor) -> SparseTensor:
+    return coalesced(self)
+
+
+@form("is_coalesced")
+def is_coalesced(self: SparseTensor) -> bool:
+    return self._pattern.whole
+
+
+def _need_whole(s: SparseTensor, what: str) -> None:
+    if not s._pattern.whole:
+        raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
+
+
+@form("indices")
+def indices(self: SparseTensor) -> Tensor:
+    _need_whole(self, "indices")
+    return self._pattern.at
+
+
+@form("values")
+def values(self: SparseTensor) -> Tensor:
+    _need_whole(self, "values")
+    return self._held[:]
+
+
+form("_indices")(lambda self: self._pattern.at)
+form("_values")(lambda self: self._held.detach())
+form("_nnz")(lambda self: self._pattern.count)
+form("sparse_dim", "_dimI")(lambda self: len(self._pattern.sizes))
+form("dense_dim", "_dimV")(lambda self: self._held.ndim - 1)
+
+
+@form("__len__")
+def length(self: SparseTensor) -> int:
+    if not self.ndim:
+        raise TypeError("len() of a 0-d tensor")
+    return self.size(0)
+
+
+@form("numpy", "__array__", "tolist")
+def numpy(self: SparseTensor, *args: Any, **named: Any) -> Any:
+    raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+
+
+# ---------------------------------------------------------------- history
+
+
+@form("requires_grad_")
+def requires_grad_(self: SparseTensor, requires_grad: bool = True) -> SparseTensor:
+    self._held.requires_grad_(requires_grad)
+    return self
+
+
+@form("detach")
+def detach(self: SparseTensor) -> SparseTensor:
+    return made(self._pattern, self._held.detach())
+
+
+@form("clone", "conj")
+def clone(self: SparseTensor, *, memory_format: Any = None) -> SparseTensor:
+    return made(self._pattern, self._held.clone())
+
+
+@form("__deepcopy__")
+def deepcopy(self: SparseTensor, memo: dict[int, Any]) -> SparseTensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
+    return requires_grad_(clone(detach(self)), self.requires_grad)
+
+
+@form("retain_grad")
+def retain_grad(self: SparseTensor) -> None:
+    self._held.retain_grad()
+
+
+@form("register_hook")
+def register_hook(self: SparseTensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
+    def called(g: Tensor) -> Tensor | None:
+        got = hook(made(self._pattern, g))
+        return None if got is None else values_there(self, got)
+
+    return self._held.register_hook(called)
+
+
+def _several(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, (tuple, list)) else [given]
+
+
+def _held(given: Any) -> Any:
+    """Of tensors their values, where they are sparse."""
+    if isinstance(given, (tuple, list)):
+        return [_held(one) for one in given]
+    return given._held if isinstance(given, SparseTensor) else given
+
+
+def _weights(outputs: Any, grads: Any) -> Any:
+    if grads is None:
+        return None
+    pairs = zip(_several(outputs), _several(grads))
+    return [values_there(o, g) if isinstance(o, SparseTensor) and g is not None else g for o, g in pairs]
+
+
+@form("backward")
+def backward(
+    outputs: Any,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+    grad_tensors: Any = None,
+) -> None:
+    weights = _weights(outputs, gradient if grad_tensors is None else grad_tensors)
+    _run.backward(_held(outputs), weights, retain_graph, create_graph, inputs=_held(inputs))
+
+
+@form("grad")
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **named: Any) -> tuple[Any, ...]:
+    found = _run.grad(_held(outputs), _held(inputs), _weights(outputs, grad_outputs), *args, **named)
+    pairs = zip(_several(inputs), found)
+    return tuple([gradient(t, g) if isinstance(t, SparseTensor) and g is not None else g for t, g in pairs])
+
+
+# ---------------------------------------------------------------- dtypes and places
+
+
+def _as(self: SparseTensor, values: Tensor) -> SparseTensor:
+    if values is self._held:
+        return self
+    p = self._pattern
+    if values.device != p.at.device:
+        p = Pattern(p.at.to(values.device), p.sizes, p.whole)
+    return made(p, values)
+
+
+@form("to")
+def to(self: Any, *args: Any, **named: Any) -> Any:
+    if not isinstance(self, SparseTensor):  # as another, which is sparse
+        return self.to(*_held(args), **{n: _held(v) for n, v in named.items()})
+    return _as(self, self._held.to(*_held(args), **{n: _held(v) for n, v in named.items()}))
+
+
+@form("type")
+def type_(self: SparseTensor, dtype: Any = None, *args: Any) -> Any:
+    if dtype is None:
+        return f"torch.{'cuda.' if self.is_cuda else ''}sparse.{self.dtype.scalar_name}Tensor"
+    return _as(self, self._held.type(dtype, *args))
+
+
+@form("type_as")
+def type_as(self: Any, other: Any) -> Any:
+    return to(self, other.dtype)
+
+
+def _by_values(name: str, first: Callable[[SparseTensor], SparseTensor]) -> None:
+    def function(self: SparseTensor, *args: Any, **named: Any) -> SparseTensor:
+        s = first(self)
+        return _as(s, getattr(s._held, name)(*args, **named))
+
+    form(name)(function)
+
+
+_CASTS = "float double half bfloat16 int long short char byte bool cfloat cdouble cpu cuda"
+_LINEAR = "neg negative positive real imag resolve_conj"
+_CURVED = """
+    abs absolute sqrt square sin asin arcsin sinh asinh arcsinh tan atan arctan tanh atanh arctanh erf erfinv expm1 log1p floor ceil round
+    trunc frac sign sgn deg2rad rad2deg nan_to_num isnan isinf isposinf isneginf signbit pow floor_divide
+"""
+for _name in (_CASTS + " " + _LINEAR).split():
+    _by_values(_name, lambda s: s)
+for _name in _CURVED.split():  # of a sum, not of what is added up
+    _by_values(_name, coalesced)
+
+
+@form("relu")
+def relu(input: SparseTensor, inplace: bool = False) -> SparseTensor:
+    s = coalesced(input)
+    return made(s._pattern, s._held.relu())
+
+
+for _operator, _function in {"neg": "neg", "abs": "abs", "pow": "pow", "floordiv": "floor_divide"}.items():
+    setattr(SparseTensor, f"__{_operator}__", forms[_function])
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, Tensor) or (not isinstance(value, SparseTensor) and not value.ndim)
+
+
+@form("add", "__add__")
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if not isinstance(other, SparseTensor):
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    if not isinstance(input, Tensor):
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    own, their = list(input.shape), list(other.shape)
+    b = other._held if alpha == 1 else other._held * alpha
+    if not isinstance(input, SparseTensor):
+        if own != their:
+            raise RuntimeError(
+                f"add: expected 'self' and 'other' to have same size, but self has size {own} while other has size {their} (FYI: "
+                "dense-sparse addition does not currently support broadcasting)"
+            )
+        return _added_to(input, other._pattern, b)
+    if own != their:
+        raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {own} != {their}")
+    p, q = input._pattern, other._pattern
+    if len(p.sizes) != len(q.sizes):
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same number of sparse dimensions, but {len(p.sizes)} != {len(q.sizes)}"
+        )
+    if p is q:
+        return made(p, input._held + b)
+    both = made(Pattern(dense_cat([p.at, q.at], 1), p.sizes, False), dense_cat([input._held, b]))
+    return coalesced(both) if p.whole and q.whole else both
+
+
+def _added_to(x: Tensor, p: Pattern, values: Tensor) -> Tensor:
+    """A dense tensor, and these values more."""
+    d = dtypes.promote_types(x.dtype, values.dtype)
+    flat = to_dtype(x, d).reshape(-1, *tuple(x.shape)[len(p.sizes) :])
+    return index_add(flat, 0, p.flat(), to_dtype(values, d)).reshape(x.shape)
+
+
+@form("sub", "subtract", "__sub__")
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    return add(input, other, alpha=-alpha)
+
+
+@form("__radd__")
+def radd(self: SparseTensor, other: Any) -> Any:
+    return add(other, self)
+
+
+@form("rsub", "__rsub__")
+def rsub(self: SparseTensor, other: Any) -> Any:
+    return sub(other, self)
+
+
+@form("mul", "multiply", "__mul__", "__rmul__")
+def mul(input: Any, other: Any) -> Any:
+    if not isinstance(input, SparseTensor):
+        input, other = other, input
+    if _is_number(other):
+        return made(input._pattern, input._held * other)
+    if not isinstance(other, SparseTensor):
+        shape = layout.broadcast_shapes(tuple(other.shape), tuple(input.shape))
+        if tuple(shape) != tuple(input.shape):
+            refuse("expand")
+        return made(input._pattern, input._held * values_there(input, other.broadcast_to(shape)))
+    a = coalesced(input)
+    b = a if input is other else coalesced(other)
+    p, q = a._pattern, b._pattern
+    if p.sizes != q.sizes or input.ndim != other.ndim:
+        raise RuntimeError(
+            "sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of sparse dimensions, and "
+            "shape of sparse dimensions"
+        )
+    if p is q:
+        return made(p, a._held * b._held)
+    if not p.count or not q.count:
+        there = here = p.at.new_zeros(0)
+    else:
+        found, wanted = p.flat(), q.flat()
+        spot = searchsorted(found, wanted).clamp(max=p.count - 1)
+        there = (index_select(found, 0, spot) == wanted).nonzero().reshape(-1)
+        here = index_select(spot, 0, there)
+    both = index_select(a._held, 0, here) * index_select(b._held, 0, there)
+    return made(Pattern(index_select(p.at, 1, here), p.sizes, True), both)
+
+
+@form("div", "divide", "true_divide", "__truediv__", "__div__")
+def div(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
+    if not isinstance(input, SparseTensor) or not _is_number(other):
+        shape = list(other.shape) if isinstance(other, Tensor) else []
+        raise RuntimeError(
+            f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)"
+        )
+    s = input if rounding_mode is None else coalesced(input)
+    return made(s._pattern, e.div(s._held, other, rounding_mode=rounding_mode))
+
+
+@form("__rtruediv__", "__rdiv__")
+def rdiv(self: SparseTensor, other: Any) -> Any:
+    return div(other, self)
+
+
+def _become(self: SparseTensor, other: SparseTensor) -> SparseTensor:
+    """What a write leaves: elements of another, in the dtype of this."""
+    if self.requires_grad and self.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    self._pattern, self._held = other._pattern, to_dtype(other._held, self.dtype)
+    return self
+
+
+@form("add_", "__iadd__")
+def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if isinstance(self, SparseTensor):
+        return _become(self, add(self, other, alpha=alpha))
+    return self.copy_(add(self, other, alpha=alpha))  # to a dense one
+
+
+@form("sub_", "__isub__")
+def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    return add_(self, other, alpha=-alpha)
+
+
+@form("mul_", "__imul__")
+def mul_(self: SparseTensor, other: Any) -> SparseTensor:
+    return _become(self, mul(self, other))
+
+
+@form("div_", "__itruediv__")
+def div_(self: SparseTensor, other: Any) -> SparseTensor:
+    return _become(self, div(self, other))
+
+
+@form("copy_")
+def copy_(self: SparseTensor, src: Any, non_blocking: bool = False) -> SparseTensor:
+    if not isinstance(src, SparseTensor) or not isinstance(self, SparseTensor):
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{self.type()} and src type = {src.type()}"
+        )
+    return _become(self, clone(src))
+
+
+@form("zeros_like", "empty_like")
+def zeros_like(input: SparseTensor, *, dtype: Any = None, **named: Any) -> SparseTensor:
+    p = input._pattern
+    nothing = input._held[:0].detach()
+    kept = nothing if dtype is None else to_dtype(nothing, dtype)
+    return made(Pattern(p.at[:, :0], p.sizes, True), kept.clone())
+
+
+@form("zero_")
+def zero_(self: SparseTensor) -> SparseTensor:
+    return _become(self, zeros_like(self))
+
+
+# ---------------------------------------------------------------- products
+
+
+@form("mm", "spmm", "dsmm")
+def mm(input: Any, mat2: Any) -> Any:
+    a, b = input, mat2
+    for t in (a, b):
+        if isinstance(t, SparseTensor) and (len(t._pattern.sizes) != 2 or t.ndim != 2):
+            raise RuntimeError(
+                f"addmm: matrices expected, got {len(t._pattern.sizes)}D sparse and {t._held.ndim - 1}D dense tensor"
+            )
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}")
+    if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
+        return _sparse_product(a, b)
+    turned = isinstance(b, SparseTensor)
+    s, x = (b, a) if turned else (a, b)
+    if x.ndim != 2:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    n = s._pattern.sizes[0 if turned else 1]
+    if tuple(x.shape)[1 if turned else 0] != n:
+        if turned:
+            raise RuntimeError(
+                f"mat1 and mat2 shapes cannot be multiplied ({x.size(0)}x{x.size(1)} and {n}x{s._pattern.sizes[1]})"
+            )
+        raise RuntimeError(f"addmm: Argument #3 (dense): Expected dim 0 size {n}, got {x.size(0)}")
+    if turned:
+        return product(s._held, x.t(), pattern=s._pattern, d=1).t()
+    return product(s._held, x, pattern=s._pattern, d=0)
+
+
+def _sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """For each entry of `a` all entries of the row of `b` that it meets."""
+    (rows, inner), (same, columns) = a._pattern.sizes, b._pattern.sizes
+    if inner != same:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{inner} and {same}x{columns})")
+    way, at = b._pattern.way(0), a._pattern.at
+    begin = index_select(way.first, 0, at[1])
+    owner, place = spans(begin, index_select(way.first, 0, at[1] + 1) - begin)
+    there = place if way.order is None else index_select(way.order, 0, place)
+    each = index_select(a._held, 0, owner) * index_select(b._held, 0, there)
+    met = dense_stack([index_select(at[0], 0, owner), index_select(way.other, 0, place)])
+    return coalesced(made(Pattern(met, (rows, columns), False), each))
+
+
+@form("mv")
+def mv(input: Any, vec: Any) -> Any:
+    if not isinstance(input, SparseTensor) or isinstance(vec, SparseTensor):
+        refuse("mv")
+    if vec.ndim != 1 or input.ndim != 2 or input.size(1) != vec.size(0):
+        raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
+    return mm(input, vec.unsqueeze(1)).squeeze(1)
+
+
+@form("matmul", "__matmul__")
+def matmul(input: Any, other: Any) -> Any:
+    dims = input.ndim, other.ndim
+    if dims == (2, 2):
+        return mm(input, other)
+    if dims == (2, 1) and isinstance(input, SparseTensor):
+        return mv(input, other)
+    if dims == (1, 2) and isinstance(other, SparseTensor):
+        return mv(t(other), input)
+    if dims == (3, 3):
+        return bmm(input, other)
+    return refuse("matmul")
+
+
+@form("__rmatmul__")
+def rmatmul(self: SparseTensor, other: Any) -> Any:
+    return matmul(other, self)
+
+
+@form("bmm")
+def bmm(input: Any, mat2: Any) -> Any:
+    if (
+        not isinstance(input, SparseTensor)
+        or isinstance(mat2, SparseTensor)
+        or len(input._pattern.sizes) != 3
+    ):
+        refuse("bmm")
+    (count, rows, inner), at = input._pattern.sizes, input._pattern.at
+    if mat2.ndim != 3 or tuple(mat2.shape)[:2] != (count, inner):
+        raise RuntimeError(
+            f"bmm: Argument #2 (mat2): Expected size [{count}, {inner}, *], got {list(mat2.shape)}"
+        )
+    blocks = dense_stack([at[0] * rows + at[1], at[0] * inner + at[2]])  # on the diagonal of one matrix
+    one = Pattern(blocks, (count * rows, count * inner), input._pattern.whole)
+    columns = mat2.size(2)
+    found = product(input._held, mat2.reshape(count * inner, columns), pattern=one, d=0)
+    return found.reshape(count, rows, columns)
+
+
+@form("addmm")
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    found = mm(mat1, mat2)
+    found = found if alpha == 1 else found * alpha
+    if beta == 0 and not isinstance(input, SparseTensor):
+        return found
+    scaled = input if beta == 1 else input * beta
+    if isinstance(found, SparseTensor):
+        return add(scaled, found)
+    return (
+        dense(scaled) + found
+        if isinstance(scaled, SparseTensor)
+        else scaled.broadcast_to(found.shape) + found
+    )
+
+
+@form("linear")
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    found = mm(input, t(weight) if isinstance(weight, SparseTensor) else weight.t())
+    return found if bias is None else found + bias
+
+
+# ---------------------------------------------------------------- dimensions
+
+
+def _dim(d: int, t: Tensor) -> int:
+    return layout.wrap_dim(d, t.ndim)
+
+
+@form("transpose", "swapaxes", "swapdims")
+def transpose(input: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
+    n, one, two = len(input._pattern.sizes), _dim(dim0, input), _dim(dim1, input)
+    if (one < n) != (two < n):
+        raise RuntimeError(
+            f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {n}, d0: {one}, d1: {two}"
+        )
+    order = list(range(input.ndim))
+    order[one], order[two] = two, one
+    return permute(input, order)
+
+
+@form("permute")
+def permute(input: SparseTensor, *dims: Any) -> SparseTensor:
+    listed: Sequence[int] = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = [_dim(d, input) for d in listed]
+    p, n = input._pattern, len(input._pattern.sizes)
+    if sorted(order) != list(range(input.ndim)) or sorted(order[:n]) != list(range(n)):
+        raise RuntimeError(
+            f"permute(sparse): dimensions must be exchanged among {n} sparse ones, got {order}"
+        )
+    held = input._held.permute(0, *[d - n + 1 for d in order[n:]]) if order[n:] else input._held
+    if order[:n] == list(range(n)):
+        return made(p, held)
+    if n == 2:
+        return made(p.turned(), held)
+    at = index_select(p.at, 0, tensor(order[:n], dtype=dtypes.int64, device=p.at.device))
+    return made(Pattern(at, tuple([p.sizes[d] for d in order[:n]]), False), held)
+
+
+@form("t")
+def t(input: SparseTensor) -> SparseTensor:
+    n, more = len(input._pattern.sizes), input._held.ndim - 1
+    if n > 2 or more:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {n} sparse and {more} dense dimensions"
+        )
+    return input if n < 2 else transpose(input, 0, 1)
+
+
+for _name in ("T", "mT", "H", "mH"):
+    setattr(SparseTensor, _name, property(t, doc="The transposed matrix."))
+
+
+def _words(name: str, words: str) -> None:
+    def function(*args: Any, **named: Any) -> Any:
+        raise RuntimeError(words)
+
+    form(name)(function)
+
+
+_words("reshape", "reshape is not implemented for sparse tensors")
+_words("flatten", "reshape is not implemented for sparse tensors")
+_words("expand", "expand is unsupported for Sparse tensors")
+form("is_contiguous")(lambda self, **named: False)
+
+
+@form("unsqueeze")
+def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
+    d, p = layout.wrap_dim(dim, input.ndim + 1), input._pattern
+    n = len(p.sizes)
+    if d > n:
+        return made(p, input._held.unsqueeze(d - n + 1))
+    at = dense_cat([p.at[:d], zeros(p.at._spec.like((1, p.count), None)), p.at[d:]])
+    return made(Pattern(at, (*p.sizes[:d], 1, *p.sizes[d:]), p.whole), input._held)
+
+
+@form("cat", "concat", "concatenate")
+def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
+    first = tensors[0]
+    for k, one in enumerate(tensors):
+        if not isinstance(one, SparseTensor):
+            raise RuntimeError(f"Concatenating sparse tensors, but a dense tensor was found at position {k}.")
+    d, n = _dim(dim, first), len(first._pattern.sizes)
+    if d >= n:
+        refuse("cat")
+    ats, reach = [], 0
+    for k, one in enumerate(tensors):
+        own, their = list(one.shape), list(first.shape)
+        if own[:d] + own[d + 1 :] != their[:d] + their[d + 1 :] or len(one._pattern.sizes) != n:
+            raise RuntimeError(
+                f"All tensors must have the same shape: {their} (except in the concatenating dimension), but found shape: {own} at "
+                f"position {k}."
+            )
+        at = one._pattern.at
+        ats.append(dense_cat([at[:d], at[d : d + 1] + reach, at[d + 1 :]]) if reach else at)
+        reach += own[d]
+    sizes = first._pattern.sizes
+    whole = d == 0 and all([one._pattern.whole for one in tensors])
+    pattern = Pattern(dense_cat(ats, 1), (*sizes[:d], reach, *sizes[d + 1 :]), whole)
+    return made(pattern, dense_cat([one._held for one in tensors]))
+
+
+@form("stack")
+def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
+    return cat([unsqueeze(one, dim) for one in tensors], layout.wrap_dim(dim, tensors[0].ndim + 1))
+
+
+@form("hstack")
+def hstack(tensors: Sequence[Any]) -> SparseTensor:
+    return cat(tensors, 1 if tensors[0].ndim > 1 else 0)
+
+
+@form("vstack")
+def vstack(tensors: Sequence[Any]) -> SparseTensor:
+    return cat([unsqueeze(one, 0) if one.ndim == 1 else one for one in tensors])
+
+
+# ---------------------------------------------------------------- parts by index
+
+
+@form("select")
+def select(input: SparseTensor, dim: int, index: int) -> Tensor:
+    d, p = _dim(dim, input), input._pattern
+    size, n = tuple(input.shape)[d], len(p.sizes)
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}"
+        )
+    k = index % size
+    if d >= n:
+        return made(p, input._held.select(d - n + 1, k))
+    there = (p.at[d] == k).nonzero().reshape(-1)
+    held = index_select(input._held, 0, there)
+    if n == 1:
+        return sums.sum(held, 0)
+    at = index_select(dense_cat([p.at[:d], p.at[d + 1 :]]), 1, there)
+    return made(Pattern(at, (*p.sizes[:d], *p.sizes[d + 1 :]), p.whole), held)
+
+
+@form("__getitem__")
+def brackets(self: Any, key: Any) -> Tensor:
+    if not isinstance(self, SparseTensor):
+        refuse("index")
+    found: Any = self
+    keys, d = key if isinstance(key, tuple) else (key,), 0
+    for one in keys:
+        if isinstance(one, int) and not isinstance(one, bool):
+            size = tuple(found.shape)[d]
+            if not -size <= one < size:
+                raise IndexError(f"index {one} is out of bounds for dimension {d} with size {size}")
+            found = select(found, d, one) if isinstance(found, SparseTensor) else found.select(d, one)
+        elif isinstance(one, slice) and one == slice(None):
+            d += 1
+        else:
+            refuse("as_strided" if isinstance(one, slice) else "index")
+    return found
+
+
+@form("__iter__")
+def iterate(self: SparseTensor) -> Any:
+    return iter([select(self, 0, k) for k in range(length(self))])
+
+
+@form("index_select")
+def select_many(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
+    d, p = _dim(dim, input), input._pattern
+    size, n = tuple(input.shape)[d], len(p.sizes)
+    if d >= n:
+        return made(p, index_select(input._held, d - n + 1, index))
+    index = to_dtype(index, dtypes.int64)
+    for k in index[(index < -size) | (index >= size)].tolist():
+        raise IndexError(
+            f"index_select(): index contains {k} that is out of range for tensor of size {list(input.shape)} at dimension {d}"
+        )
+    wanted = e.where(index < 0, index + size, index)
+    keys, order = sort(p.at[d], stable=True)
+    begin = searchsorted(keys, wanted)
+    owner, place = spans(begin, searchsorted(keys, wanted, right=True) - begin)
+    entry = index_select(order, 0, place)
+    at = index_select(p.at, 1, entry)
+    at = dense_cat([at[:d], owner.unsqueeze(0), at[d + 1 :]])
+    pattern = Pattern(at, (*p.sizes[:d], index.size(0), *p.sizes[d + 1 :]), p.whole and d == 0)
+    return made(pattern, index_select(input._held, 0, entry))
+
+
+@form("sparse_mask")
+def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
+    if tuple(self.shape) != tuple(mask.shape):
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size {list(mask.shape)}"
+        )
+    return made(mask._pattern, values_there(mask, self))
+
+
+# ---------------------------------------------------------------- reductions
+
+
+@form("sum")
+def sum(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    held, p = input._held if dtype is None else to_dtype(input._held, dtype), input._pattern
+    if dim is None:
+        return sums.sum(held)
+    gone = {_dim(d, input) for d in ([dim] if isinstance(dim, int) else dim)}
+    n = len(p.sizes)
+    inner = [d - n + 1 for d in sorted(gone) if d >= n]
+    if inner:
+        held = sums.sum(held, inner, keepdim)
+    kept = [d for d in range(n) if d not in gone]
+    if not kept:
+        found = sums.sum(held, 0)
+        return found.reshape(*[1] * n, *found.shape) if keepdim else found
+    if len(kept) == n:
+        return coalesced(made(p, held))
+    shown = range(n) if keepdim else kept
+    at = dense_stack([p.at[d] * (d not in gone) for d in shown])
+    sizes = [1 if d in gone else p.sizes[d] for d in shown]
+    return coalesced(made(Pattern(at, tuple(sizes), False), held))
+
+
+@form("norm")
+def norm(
+    input: SparseTensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+) -> Tensor:
+    if dim is not None or keepdim:
+        refuse("norm.ScalarOpt_dim")
+    found: Tensor = vector_norm(coalesced(input)._held, 2 if p == "fro" else p, dtype=dtype)
+    return found
+
+
+def softmax_of(input: SparseTensor, dim: int, logarithm: bool, dtype: Any = None) -> SparseTensor:
+    """Over the elements that are there, what is not named being as if it were minus infinity."""
+    d, s = _dim(dim, input), coalesced(input)
+    p, n = s._pattern, len(s._pattern.sizes)
+    held = s._held if dtype is None else to_dtype(s._held, dtype)
+    if d >= n:
+        return made(p, (dense_log_softmax if logarithm else dense_softmax)(held, d - n + 1))
+    rest = [k for k in range(n) if k != d]
+    sizes = [p.sizes[k] for k in rest] or [1]
+    at = dense_stack([p.at[k] for k in rest]) if rest else p.at * 0
+    lines, own = Pattern(at, tuple(sizes), False).gathered()
+    if own is None:
+        own = arange(p.count, device=p.at.device)
+    like = held._spec.like((lines.count, *tuple(held.shape)[1:]), None)
+    most = index_reduce(zeros(like), 0, own, held.detach(), "amax", include_self=False)
+    moved = held - index_select(most, 0, own)
+    total = index_add(zeros(like), 0, own, moved.exp())
+    if logarithm:
+        return made(p, moved - index_select(total.log(), 0, own))
+    return made(p, moved.exp() / index_select(total, 0, own))

@@ -1,0 +1,371 @@
+"""The sparse tensor: indices and values of its elements, which are tensors; what is not named is zero.
+
+Promises that a sparse tensor has no history of its own: the one of its values is what it shows, so that gradients of every order are those
+of ordinary ops, and what a leaf's values get is its `grad`. What it is asked for that stands in no form (`forms`) is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, NoReturn
+
+from nbgrad.core import tensor as _core
+from nbgrad.core.op import LINEAR
+from nbgrad.core.overrides import NOBODY, note_instance, switched
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.memory import dtypes
+from nbgrad.memory.device import device as _device
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Marked, Nothing, spec
+from nbgrad.ops.host import printing
+from nbgrad.ops.host.attributes import layout as _layout
+from nbgrad.ops.index.gather import index_add, index_select
+from nbgrad.ops.make.counted import arange
+from nbgrad.ops.make.data import tensor
+from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.sparse._pattern import Pattern, places
+
+sparse_coo = _layout("sparse_coo")
+forms: dict[str, Callable[..., Any]] = {}  # what functions and methods do with sparse tensors, by their names
+
+
+# What a sparse tensor says as a dense one does.
+_SAME = frozenset(
+    [
+        *(
+            "size",
+            "dim",
+            "ndimension",
+            "numel",
+            "nelement",
+            "element_size",
+            "is_floating_point",
+            "is_complex",
+        ),
+        *("is_signed", "get_device", "is_tensor", "is_conj", "is_neg", "resolve_conj", "resolve_neg"),
+    ]
+)
+
+
+def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let functions and methods of these names be this one, where an argument is sparse."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        forms.update(dict.fromkeys(names, function))
+        for name in names:
+            if hasattr(Tensor, name) and name not in vars(SparseTensor):
+                setattr(SparseTensor, name, function)
+        return function
+
+    return add
+
+
+def refuse(name: str) -> NoReturn:
+    """Say that there is no sparse form of an op."""
+    raise NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the 'SparseCPU' backend: nbgrad has it for dense tensors only, see to_dense()."
+    )
+
+
+def _is_on(kind: str, self: Tensor) -> bool:
+    return self._spec.device.type == kind
+
+
+class SparseTensor(Tensor):
+    """What `torch.sparse_coo_tensor` makes. To programs it is a `torch.Tensor` whose `layout` is `torch.sparse_coo`.
+
+    >>> s = torch.eye(2).to_sparse()
+    >>> isinstance(s, torch.Tensor), s.layout
+    (True, torch.sparse_coo)
+    """
+
+    __slots__ = ("_held", "_pattern")
+    _held: Tensor
+    _pattern: Pattern
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not all([issubclass(SparseTensor, kind) for kind in types]):
+            return NotImplemented
+        name = func.__name__
+        if name in _SAME:
+            with switched(NOBODY):
+                return func(*args, **(kwargs or {}))
+        if name not in forms:
+            refuse(func.__self__.fget.__name__ if name == "__get__" else name)
+        return forms[name](*args, **(kwargs or {}))
+
+    layout = property(lambda self: sparse_coo, doc="How elements are stored: `torch.sparse_coo`.")
+    is_sparse = property(lambda self: True, doc="Whether elements are stored by index: they are.")
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether what is computed from the tensor is recorded."""
+        return self._held.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._held.requires_grad = value
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made the tensor."""
+        return self._held.is_leaf
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made the values."""
+        return self._held.grad_fn
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient, where the tensor has elements."""
+        got = self._held.grad
+        return None if got is None else gradient(self, got)
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        self._held.grad = None if value is None else values_there(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._held.grad = None
+
+    @property
+    def data(self) -> Tensor:
+        """The same elements without history."""
+        return made(self._pattern, self._held.data)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, SparseTensor):
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+            )
+        self._pattern, self._held.data, self._spec = value._pattern, value._held, value._spec
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return _repr(self)
+
+    __str__ = __repr__
+
+    def __format__(self, how: str) -> str:
+        return object.__format__(self, how)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        held = self._held.detach()
+        return rebuilt, (self._pattern.at, held, tuple(self.shape), self._pattern.whole, self.requires_grad)
+
+
+for _name in ("shape", "dtype", "device", "ndim", "itemsize"):
+    setattr(SparseTensor, _name, property(attrgetter(f"_spec.{_name}"), doc=getattr(Tensor, _name).__doc__))
+for _name in ("cpu", "cuda", "meta"):
+    setattr(SparseTensor, f"is_{_name}", property(partial(_is_on, _name), doc="Whether it is there."))
+
+
+def rebuilt(
+    at: Tensor, values: Tensor, size: Sequence[int], whole: bool, requires_grad: bool
+) -> SparseTensor:
+    """What a file tells of a sparse tensor."""
+    t = made(Pattern(at, tuple(size)[: at.size(0)], whole), values)
+    t.requires_grad = requires_grad
+    return t
+
+
+def made(pattern: Pattern, values: Tensor) -> SparseTensor:
+    """A sparse tensor of entries that fit: its sizes are the pattern's and then those of each value."""
+    shape = (*pattern.sizes, *tuple(values.shape)[1:])
+    out: SparseTensor = _core.new(SparseTensor)
+    out._buf, out._spec = Nothing(), Marked(spec(values.dtype, shape, None, values.device))
+    out._rg = out._nr = 0
+    out._storage = out._node = out._view = out._ad = None
+    out._pattern, out._held = pattern, values
+    note_instance(out)
+    return out
+
+
+def coalesced(s: SparseTensor) -> SparseTensor:
+    """The same with every place named once, in order."""
+    if s._pattern.whole:
+        return s
+    pattern, own = s._pattern.gathered()
+    return made(pattern, _coalesce(s._held, at=own, count=pattern.count))
+
+
+@differentiable(
+    "Coalesce", tangent=LINEAR, values=lambda g, at, count: g if at is None else index_select(g, 0, at)
+)
+def _coalesce(values: Tensor, *, at: Tensor | None, count: int) -> Tensor:
+    return values.detach() if at is None else _added(values, at, count)
+
+
+def _added(values: Tensor, own: Tensor, count: int) -> Tensor:
+    """Values that share a place, added up; of truths, whether one is true."""
+    given = to_dtype(values, dtypes.uint8) if values.dtype is dtypes.bool_ else values
+    nothing = zeros(given._spec.like((count, *tuple(given.shape)[1:]), None))
+    return to_dtype(index_add(nothing, 0, own, given), values.dtype)
+
+
+def dense(s: SparseTensor) -> Tensor:
+    """The tensor with all its elements."""
+    p = s._pattern
+    count = 1
+    for n in p.sizes:
+        count *= n
+    return _added(s._held, p.flat(), count).reshape(s.shape)
+
+
+def gradient(s: SparseTensor, got: Tensor) -> SparseTensor:
+    """A gradient of values as one of the tensor: what is named twice has it once."""
+    if s._pattern.whole:
+        return made(s._pattern, got)
+    pattern, own = s._pattern.gathered()
+    if own is None or pattern.count == s._pattern.count:
+        return made(s._pattern, got)
+    one = zeros(own._spec.like((pattern.count,), None)).index_copy(
+        0, own, arange(own.size(0), device=own.device)
+    )
+    return made(pattern, index_select(got, 0, one))
+
+
+def values_there(s: SparseTensor, t: Tensor) -> Tensor:
+    """The elements of a tensor of this shape where `s` has entries, in the order of these."""
+    if isinstance(t, SparseTensor):
+        if t._pattern is s._pattern:
+            return t._held
+        t = dense(t)
+    n = len(s._pattern.sizes)
+    if not t.is_contiguous():  # not copied as a whole
+        return t[tuple(s._pattern.at)] if n else t[None]
+    return index_select(t.reshape(-1, *tuple(t.shape)[n:]), 0, s._pattern.flat())
+
+
+# ---------------------------------------------------------------- making
+
+
+@differentiable("SparseCooTensorWithDimsAndTensors", tangent=LINEAR, values=lambda g: g)
+def _put_in(values: Tensor) -> Tensor:
+    """The values of a tensor that is being made, whose node is called so."""
+    return values.detach()
+
+
+def sparse_coo_tensor(
+    indices: Any,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Tensor:
+    """The sparse tensor with these `values` at these `indices`, a column for each value: what is named twice is added up where it matters,
+    what is not named is zero. Sizes are `size`, or those that the largest indices need. Gradients flow to `values`.
+
+    >>> torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3)).to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 5.]])
+    """
+    if values is None:  # of sizes alone
+        sizes = tuple([int(n) for n in (indices if size is None else size)])
+        d = dtype or dtypes.get_default_dtype()
+        where = _device(device) if device is not None else _device("cpu")
+        at = zeros(spec(dtypes.int64, (len(sizes), 0), None, where))
+        t = made(Pattern(at, sizes, True), zeros(spec(d, (0,), None, where)))
+        t.requires_grad = requires_grad
+        return t
+    held = values if isinstance(values, Tensor) else tensor(values, dtype=dtype)
+    held = held if dtype is None else to_dtype(held, dtype)
+    held = held if device is None else held.to(device)
+    if not held.ndim:
+        held = held.reshape(1).expand(1)
+    at = indices if isinstance(indices, Tensor) else tensor(indices, dtype=dtypes.int64)
+    at = to_dtype(at, dtypes.int64).to(held.device).detach().contiguous()
+    sizes = _judged(at, held, size)
+    whole = at.size(1) < 2 if is_coalesced is None else is_coalesced
+    if check_invariants and whole and not _in_order(Pattern(at, sizes, False)):
+        raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
+    held = held.detach() if requires_grad else _put_in(held)
+    t = made(Pattern(at, sizes, whole), held)
+    t.requires_grad = t.requires_grad or requires_grad
+    return t
+
+
+def _in_order(p: Pattern) -> bool:
+    flat = p.flat()
+    return bool((flat[1:] > flat[:-1]).all())
+
+
+def _judged(at: Tensor, values: Tensor, size: Any) -> Ints:
+    """The sizes of the dimensions that are given by index, which must fit."""
+    n, count = at.size(0), at.size(1) if at.ndim > 1 else 0
+    sizes = None if size is None else tuple([int(k) for k in size])
+    if sizes is not None and len(sizes) != n + values.ndim - 1:
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(sizes)}, sparse_dim = {n}, "
+            f"dense_dim = {values.ndim - 1}"
+        )
+    if at.ndim != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(at.shape)}")
+    if count != values.size(0):
+        raise RuntimeError(
+            f"indices and values must have same nnz, but got nnz from indices: {count}, nnz from values: {values.size(0)}"
+        )
+    if sizes is not None and sizes[n:] != tuple(values.shape)[1:]:
+        raise RuntimeError(
+            f"values has incorrect size, expected {[count, *sizes[n:]]}, got {list(values.shape)}"
+        )
+    if sizes is None:
+        sizes = tuple([k + 1 for k in at.amax(1).tolist()]) if count else (0,) * n
+    if count:
+        for d, (least, most) in enumerate(zip(at.amin(1).tolist(), at.amax(1).tolist())):
+            if least < 0:
+                raise RuntimeError(f"found negative index {least} for dim {d}")
+            if most >= sizes[d]:
+                raise RuntimeError(
+                    f"size is inconsistent with indices: for dim {d}, size is {sizes[d]} but found index {most}"
+                )
+    return sizes[:n]
+
+
+def of_dense(x: Tensor, dims: int) -> SparseTensor:
+    """The elements of a dense tensor that are not zero, by the indices of its first dimensions."""
+    sizes = tuple(x.shape)[:dims]
+    flat = x.reshape(-1, *tuple(x.shape)[dims:])
+    some = flat.detach() != 0
+    if some.ndim > 1:
+        some = some.flatten(1).any(1)
+    at = some.nonzero().reshape(-1)
+    return made(Pattern(places(at, sizes), sizes, True), index_select(flat, 0, at))
+
+
+# ---------------------------------------------------------------- printing
+
+
+def _repr(s: SparseTensor) -> str:
+    indent, p, held = len("tensor("), s._pattern, s._held
+    suffixes = [f"device='{s.device}'"] if s.device.type != "cpu" else []
+    suffixes += [f"size={tuple(s.shape)}", f"nnz={p.count}"]
+    default = dtypes.get_default_dtype()
+    if s.dtype not in (default, default.to_complex(), dtypes.int64, dtypes.bool_):
+        suffixes.append(f"dtype={s.dtype}")
+    parts = []
+    for name, t in ("indices", p.at), ("values", held.detach()):
+        head = f"{name}=tensor("
+        text = printing.contents(t, indent + len(head)) if t.numel() else f"[], size={tuple(t.shape)}"
+        parts.append(f"{head}{text})")
+    suffixes.append(f"layout={sparse_coo}")
+    if s.grad_fn is not None:
+        suffixes.append(f"grad_fn=<{type(s.grad_fn).__name__}>")
+    elif s.requires_grad:
+        suffixes.append("requires_grad=True")
+    text = "tensor(" + (",\n" + " " * indent).join(parts)
+    return printing.add_suffixes(text, suffixes, indent, on_new_line=True)

@@ -1,0 +1,391 @@
+"""Sparse tensors: beside PyTorch's, in its printed form, and by what dense ones give."""
+
+import copy
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import T
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # PyTorch warns once of what it does not check, and of its old constructors
+
+
+def _names(torch: ModuleType) -> dict[str, Any]:
+    """What the lines below may name."""
+    at, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3.0, 4.0, 5.0])
+    s = torch.sparse_coo_tensor(at, values, (2, 3))
+    twice = torch.sparse_coo_tensor(
+        torch.tensor([[0, 0, 1], [1, 1, 0]]), torch.tensor([1.0, 2.0, -4.0]), (2, 2)
+    )
+    return {
+        "torch": torch,
+        "F": torch.nn.functional,
+        "at": at,
+        "values": values,
+        "s": s,
+        "c": s.coalesce(),
+        "twice": twice,
+        "mixed": torch.sparse_coo_tensor([[0, 2, 0]], torch.arange(12.0).view(3, 4), (3, 4)),
+        "cube": torch.stack([s, s * 2]),
+        "leaf": torch.sparse_coo_tensor(at, values, (2, 3), requires_grad=True),
+        "made": torch.sparse_coo_tensor(at, values.clone().requires_grad_(), (2, 3)),
+        "d": torch.arange(6.0).reshape(3, 2),
+        "D": torch.arange(6.0).reshape(2, 3) - 2,
+    }
+
+
+ALIKE = """
+s
+twice
+twice.coalesce()
+mixed
+mixed.coalesce()
+leaf
+made
+made.coalesce()
+s.double()
+s.int()
+s.bool()
+twice.bool().coalesce()
+s.is_coalesced(), c.is_coalesced(), c.t().is_coalesced(), (c * 2).is_coalesced(), torch.eye(1).to_sparse().is_coalesced()
+torch.sparse_coo_tensor(at, values)
+torch.sparse_coo_tensor((2, 3))
+torch.sparse_coo_tensor(at, values, dtype=torch.float64)
+torch.sparse_coo_tensor(at.tolist(), [1, 2, 3], (2, 3))
+torch.sparse_coo_tensor(at, values[:1].expand(3), (2, 3), is_coalesced=True)
+torch.sparse.FloatTensor(at, values, torch.Size([2, 3]))
+torch.sparse.FloatTensor(at, values)
+torch.sparse.FloatTensor(2, 3)
+isinstance(s, torch.Tensor), isinstance(s, torch.sparse.FloatTensor), isinstance(s.double(), torch.sparse.FloatTensor)
+s.type(), s.layout, s.is_sparse, s.shape, s.size(), s.size(1), s.dtype, s.device, s.dim(), s.numel(), len(s), s.is_contiguous()
+s.sparse_dim(), s.dense_dim(), mixed.sparse_dim(), mixed.dense_dim(), s._nnz(), twice.coalesce()._nnz()
+c.indices(), c.values(), s._indices(), s._values()
+leaf.is_leaf, made.is_leaf, leaf.requires_grad, made.requires_grad, s.requires_grad, made.detach().requires_grad, leaf.grad
+s.to_dense(), twice.to_dense(), mixed.to_dense(), cube.to_dense()
+D.to_sparse()
+D.to_sparse(1)
+torch.zeros(2, 2).to_sparse()
+torch.tensor(3.0).to_sparse()
+torch.eye(3).to_sparse().to_dense()
+s * 2, 2 * s, s / 2, s * torch.tensor(2.0), -s, s // 2
+s + s
+twice + twice
+c + torch.eye(3)[:2].to_sparse()
+torch.add(c, c.clone(), alpha=2)
+c - s.double().coalesce()
+D + s
+D - s
+torch.sub(D, s, alpha=2)
+D.clone().add_(s)
+s * s
+(twice * twice).to_dense()
+c * torch.eye(3)[1:].to_sparse()
+s * D
+D * s
+s * D[0]
+s ** 2
+torch.sin(twice)
+torch.relu(twice), F.relu(twice), abs(twice), torch.sqrt(s), torch.log1p(c), torch.sign(twice)
+torch.mm(s, d), torch.spmm(s, d), torch.sparse.mm(s, d), torch.matmul(s, d), s @ d, s.mm(d)
+s @ d[:, 0], torch.mv(s, d[:, 0]), D @ s.t(), d @ s, torch.mm(d, s), torch.sparse.mm(d, s)
+twice @ twice.to_dense(), twice.t() @ twice.to_dense(), twice.half().float() @ torch.ones(2, 2)
+s @ s.t()
+torch.sparse.mm(twice, twice)
+c.long() @ torch.ones(3, 2, dtype=torch.int64)
+torch.bmm(cube, torch.stack([d, d]))
+torch.addmm(torch.ones(2, 2), s, d, beta=2, alpha=3), torch.sparse.addmm(torch.ones(2), s, d)
+F.linear(torch.ones(4, 3), s), F.linear(s, D)
+s.t()
+s.transpose(0, 1), s.T, s.permute(1, 0), cube.permute(2, 0, 1)
+s.index_select(0, torch.tensor([1, 0]))
+s.index_select(1, torch.tensor([2, 2]))
+mixed.index_select(1, torch.tensor([0]))
+s[0], s[1, 2], s[:, 0], s[-1], cube[1, 0]
+list(s)
+s.unsqueeze(0), mixed.unsqueeze(-1)
+torch.cat([s, s]), torch.cat([s, s], 1), torch.cat([c, c]), torch.stack([s, s]), torch.hstack([s, s])
+torch.sparse.sum(s), torch.sparse.sum(s, 0), torch.sparse.sum(s, [0, 1]), torch.sparse.sum(s, dtype=torch.float64)
+torch.sparse.sum(mixed, 1), torch.sparse.sum(mixed, 0), torch.sparse.sum(cube, (0, 2))
+s.sum(), torch.sum(s, 1, keepdim=True), s.norm(), torch.norm(twice)
+torch.sparse.softmax(s, 1), torch.sparse.softmax(s, 0), torch.sparse.softmax(mixed, 1), torch.sparse.softmax(cube, 1)
+torch.sparse.log_softmax(s, 1), torch.sparse.log_softmax(mixed, 1), torch.sparse.softmax(s, -1, dtype=torch.float64)
+D.sparse_mask(s), D.sparse_mask(c)
+torch.zeros_like(s), s.clone(), s.to(torch.float64), s.to("cpu") is s, s.cpu() is s
+s.type_as(c.double())
+torch.is_tensor(s), torch.is_floating_point(s)
+torch.isnan(s)
+torch.nn.Parameter(s).requires_grad
+"""
+
+REFUSED = """
+s.indices()
+twice.values()
+torch.sparse_coo_tensor(at, values[:2], (2, 3))
+torch.sparse_coo_tensor(at, values, (2, 3, 4))
+torch.sparse_coo_tensor(at[0], values, (2, 3))
+torch.sparse_coo_tensor(at[0], values)
+torch.sparse_coo_tensor(at - 1, values)
+torch.sparse_coo_tensor(at, torch.ones(3, 2), (2, 3, 4))
+torch.sparse_coo_tensor(at, values, (2, 2), check_invariants=True)
+torch.sparse_coo_tensor(at - 1, values, (2, 3), check_invariants=True)
+torch.sparse_coo_tensor(at[:, :1].expand(2, 3), values, (2, 3), is_coalesced=True, check_invariants=True)
+torch.mm(s, D)
+s @ D
+s @ s
+torch.sparse.mm(s, d.double())
+torch.mm(s, d[:, 0])
+torch.mv(s, D[:, 0])
+s + 1
+s + D
+s - D
+s / D
+D / s
+s + s.t()
+D + s.t()
+s * s.t()
+torch.cat([s, D])
+torch.cat([s, s.t()])
+cube.t()
+mixed.transpose(0, 1)
+s.numpy()
+s.reshape(6)
+D.to_sparse(3)
+D.to_sparse(0)
+D.coalesce()
+D.is_coalesced()
+D.indices()
+D.values()
+torch.sparse.sum(D)
+torch.sparse.softmax(s, 2)
+torch.sparse.sum(s, 3)
+s[5]
+s.index_select(0, torch.tensor([5]))
+leaf.mul_(2)
+"""
+
+# Where PyTorch has the name of an operator, that of a function is said here.
+WITHOUT_A_FORM = """
+torch.exp(s)
+torch.sigmoid(s)
+s.view(6)
+s.triu()
+torch.trace(s)
+torch.nonzero(s)
+torch.equal(c, c)
+torch.dot(s, s)
+s.resize_(2, 3)
+"""
+
+
+def _lines(text: str) -> list[str]:
+    return text.strip().splitlines()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("line", _lines(ALIKE))
+def test_is_as_in_pytorch(line: str, torch: ModuleType) -> None:
+    ours, theirs = (repr(eval(line, _names(module))) for module in (T, torch))
+    assert ours == theirs
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("line", _lines(REFUSED))
+def test_is_refused_in_pytorchs_words(line: str, torch: ModuleType) -> None:
+    said = []
+    for module in (torch, T):
+        with pytest.raises(Exception) as told:
+            eval(line, _names(module))
+        said.append((type(told.value), str(told.value).splitlines()[0]))
+    assert said[1] == said[0]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("line", _lines(WITHOUT_A_FORM))
+def test_what_has_no_form_is_refused_by_name(line: str, torch: ModuleType) -> None:
+    said = []
+    for module in (torch, T):
+        with pytest.raises(NotImplementedError) as told:
+            eval(line, _names(module))
+        said.append(str(told.value)[:70].split(" with ")[0])
+    assert said[1] == said[0]
+
+
+LOSSES = """
+torch.sparse.mm(s, d).pow(2).sum()
+torch.sparse.mm(s.t(), e).pow(2).sum()
+torch.sparse.sum(torch.sparse.softmax(s, 1) * 3)
+(torch.sparse.softmax(s, 0).to_dense() * D).sum()
+(torch.sparse.log_softmax(s, 1).to_dense() * D).sum()
+(s.to_dense() * D).sum()
+torch.sparse.sum(s * 2, 0).to_dense().pow(3).sum()
+(s.coalesce().values() ** 3).sum()
+(s * s).to_dense().sum()
+(D + s).pow(2).sum()
+torch.sparse.mm(s, s.t()).to_dense().pow(2).sum()
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("twice", [False, True], ids=["apart", "named twice"])
+@pytest.mark.parametrize("line", _lines(LOSSES))
+def test_gradients_of_values_and_of_dense_operands(line: str, twice: bool, torch: ModuleType) -> None:
+    found = []
+    for module in (T, torch):
+        at = module.tensor([[0, 1, 1, 1 if twice else 0], [2, 0, 2, 2 if twice else 1]])
+        values = module.tensor([3.0, 4.0, 5.0, -1.5], dtype=module.float64, requires_grad=True)
+        d = (module.arange(6.0, dtype=module.float64) / 3).reshape(3, 2).requires_grad_()
+        names = _names(module) | {
+            "s": module.sparse_coo_tensor(at, values, (2, 3)),
+            "d": d,
+            "e": d.t()[:, :2].t(),
+            "D": module.arange(6.0, dtype=module.float64).reshape(2, 3),
+        }
+        loss = eval(line, names)
+        loss.backward()
+        found.append([loss.item(), values.grad.tolist(), None if d.grad is None else d.grad.tolist()])
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(np.array(ours, float), np.array(theirs, float), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.oracle
+def test_a_graph_network_learns_as_in_pytorch(torch: ModuleType) -> None:
+    """Two layers of graph convolution on a small graph, with an adjacency made as older programs make it."""
+    told = []
+    for module in (T, torch):
+        rng = np.random.default_rng(0)
+        n = 12
+        pairs = np.unique(np.concatenate([rng.integers(0, n, (2, 30)), [range(n), range(n)]], 1), axis=1)
+        degree = np.bincount(pairs[0], minlength=n).astype(np.float32)
+        weights = 1 / np.sqrt(degree[pairs[0]] * degree[pairs[1]])
+        at, values = module.from_numpy(pairs), module.from_numpy(weights.astype(np.float32))
+        adj = module.sparse_coo_tensor(at, values, module.Size([n, n]))
+        module.manual_seed(0)
+        first, second = module.nn.Linear(5, 8), module.nn.Linear(8, 3)
+        x = module.from_numpy(rng.standard_normal((n, 5)).astype(np.float32))
+        wanted = module.from_numpy(rng.integers(0, 3, n))
+        adam = module.optim.Adam([*first.parameters(), *second.parameters()], lr=0.05)
+        losses = []
+        for _ in range(20):
+            adam.zero_grad()
+            hidden = module.relu(module.spmm(adj, first(x)))
+            loss = module.nn.functional.cross_entropy(adj @ second(hidden), wanted)
+            loss.backward()
+            adam.step()
+            losses.append(loss.item())
+        told.append(losses)
+    assert told[0][-1] < 0.8 * told[0][0]
+    np.testing.assert_allclose(told[0], told[1], rtol=2e-5)
+
+
+def _drawn(rows: int, columns: int, count: int, seed: int) -> tuple[Any, np.ndarray[Any, Any]]:
+    """A sparse matrix that names some places more than once, and the dense array of it."""
+    rng = np.random.default_rng(seed)
+    at, values = (
+        np.stack([rng.integers(0, rows, count), rng.integers(0, columns, count)]),
+        rng.standard_normal(count),
+    )
+    array = np.zeros((rows, columns))
+    np.add.at(array, tuple(at), values)
+    return T.sparse_coo_tensor(T.from_numpy(at), T.from_numpy(values), (rows, columns)), array
+
+
+@pytest.mark.parametrize("size", [(7, 5, 0), (7, 5, 11), (300, 400, 9000), (1, 900, 50), (900, 1, 50)])
+def test_products_are_those_of_the_dense_matrix(size: tuple[int, int, int]) -> None:
+    s, array = _drawn(*size, 1)
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal((size[1], 33)), rng.standard_normal((33, size[0]))
+    for given in (s, s.coalesce()):
+        np.testing.assert_allclose(given.to_dense().numpy(), array, atol=1e-12)
+        np.testing.assert_allclose((given @ T.from_numpy(x)).numpy(), array @ x, atol=1e-10)
+        np.testing.assert_allclose((given.t() @ T.from_numpy(y.T)).numpy(), array.T @ y.T, atol=1e-10)
+        np.testing.assert_allclose((T.from_numpy(y) @ given).numpy(), y @ array, atol=1e-10)
+        np.testing.assert_allclose((given @ given.t()).to_dense().numpy(), array @ array.T, atol=1e-10)
+    assert s.coalesce()._nnz() == np.count_nonzero(array)
+
+
+def test_gradients_of_every_order() -> None:
+    at = T.tensor([[0, 2, 1, 2, 0], [1, 0, 3, 1, 1]])
+    values = T.tensor([0.5, -1.0, 2.0, 0.3, 0.7], dtype=T.float64, requires_grad=True)
+    x = (T.arange(8.0, dtype=T.float64).reshape(4, 2) / 5 - 0.6).requires_grad_()
+
+    def product(values: Any, x: Any) -> Any:
+        return T.sparse.mm(T.sparse_coo_tensor(at, values, (3, 4)), x).sin()
+
+    def squared(values: Any, x: Any) -> Any:
+        s = T.sparse_coo_tensor(at, values, (3, 4))
+        return T.sparse.mm(T.sparse.mm(s, s.t()), x[:3]) + (s.sin() * x.new_ones(4)).to_dense()[:, :2]
+
+    def parts(values: Any, x: Any) -> Any:  # of which PyTorch has no gradient
+        s = T.sparse_coo_tensor(at, values, (3, 4))
+        more = T.cat([s, s[2].unsqueeze(0), s.index_select(0, T.tensor([1, 0, 1]))])
+        return T.sparse.mm(more, x), (s * s + s.norm() * s).to_dense()
+
+    for function in (product, squared, parts):
+        assert T.autograd.gradcheck(function, (values, x), check_forward_ad=True)
+        assert T.autograd.gradgradcheck(function, (values, x))
+
+
+def test_a_leaf_gets_a_sparse_gradient() -> None:
+    s = T.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3), requires_grad=True)
+    x = T.arange(6.0).reshape(3, 2)
+    T.sparse.mm(s, x).sum().backward()
+    assert s.grad.is_sparse and s.grad._values().tolist() == [9.0, 1.0, 9.0]
+    assert s.grad.shape == s.shape and s.grad._indices().tolist() == s._indices().tolist()
+    (s @ x).sum().backward()  # adds up
+    assert s.grad._values().tolist() == [18.0, 2.0, 18.0]
+    (got,) = T.autograd.grad((s @ x).pow(2).sum(), s)
+    assert got.is_sparse and got._values().tolist() == [246.0, 58.0, 450.0]
+    s.grad = None
+    seen = []
+    s.register_hook(lambda g: seen.append(g) or g * 10)
+    (s @ x).sum().backward()
+    assert seen[0].is_sparse and s.grad._values().tolist() == [90.0, 10.0, 90.0]
+    (s * 2).backward(s.detach())
+    assert s.grad._values().tolist() == [150.0, 90.0, 190.0]
+
+
+def test_a_place_named_twice_has_its_gradient_once() -> None:
+    s = T.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], [1.0, 2.0, 3.0], (2, 2), requires_grad=True)
+    (s.to_dense() * T.tensor([[1.0, 5.0], [7.0, 1.0]])).sum().backward()
+    assert s.grad.to_dense().tolist() == [[0.0, 5.0], [7.0, 0.0]]
+
+
+def test_nothing_beside_the_memory_is_read() -> None:
+    for at, words in (
+        ([[0], [3]], "size is inconsistent with indices: for dim 1, size is 3 but found index 3"),
+        (
+            [[-1], [0]],
+            "found negative index -1 for dim 0",
+        ),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            T.sparse_coo_tensor(at, [1.0], (2, 3))
+
+
+def test_copies() -> None:
+    s = T.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3), requires_grad=True)
+    for other in (copy.deepcopy(s), s.detach().clone()):
+        other._values().mul_(2)
+        assert s._values().tolist() == [3.0, 4.0] and other._values().tolist() == [6.0, 8.0]
+    assert copy.deepcopy(s).requires_grad
+
+
+def test_writes() -> None:
+    s = T.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    kept = s
+    s *= 2
+    s += s
+    assert s is kept and s.to_dense().tolist() == [[0.0, 0.0, 12.0], [16.0, 0.0, 0.0]]
+    s.div_(4).zero_()
+    assert s._nnz() == 0 and not s.to_dense().any()
+
+
+def test_other_layouts_are_refused_by_name() -> None:
+    with pytest.raises(NotImplementedError, match=r"torch\.sparse_coo"):
+        T.zeros(2, 3, layout=T.sparse_coo)
+    with pytest.raises(NotImplementedError, match="sparse_csr"):
+        T.ones(2, 2).to_sparse_csr()
