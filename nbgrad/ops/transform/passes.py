@@ -192,8 +192,8 @@ class Passes:
     """The steps of transforms along one dimension, as they are found. `rooms` are the sizes, in complex numbers, of the memories in
     between."""
 
-    def __init__(self, lanes: int, longest: int) -> None:
-        self.lanes, self.longest = lanes, longest
+    def __init__(self, lanes: int, longest: int, turned: bool = False) -> None:
+        self.lanes, self.longest, self.turned = lanes, longest, turned
         self.steps: list[Pass] = []
         self.rooms: list[int] = []
 
