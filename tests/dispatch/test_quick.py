@@ -125,6 +125,11 @@ def _cases() -> dict[str, Callable[[], Any]]:
             rows, "mean", lengths=torch.tensor([[1, 3]] * 8), axis=1
         ),
         "cholesky": lambda: torch.linalg.cholesky(square),
+        "cdist": lambda: [torch.cdist(rows, rows.flip(0), p) for p in (2, 2.0, 1, 0.0, float("inf"), 3.5)],
+        "cdist of columns": lambda: torch.cdist(rows.t(), rows.t()[1:3]),
+        "cdist of many": lambda: torch.cdist(rows.repeat(4, 1), rows),
+        "cdist each": lambda: torch.cdist(image[0], image[0, :, 1:3]),
+        "cdist of one and all": lambda: torch.cdist(image[0], rows),
         "solve": lambda: [torch.linalg.solve(square, b) for b in (rows[0], rows[:4], square.mT, rows[4:].mT)],
         "solve each": lambda: torch.linalg.solve(square.expand(2, 4, 4), rows[:2]),
         "solve one for all": lambda: torch.linalg.solve(square.expand(2, 4, 4), rows[:4]),
@@ -750,6 +755,8 @@ _RECORDED: dict[str, Callable[..., Any]] = {
     "renorm": lambda x: torch.renorm(x, 2, 0, 0.5),
     "segments": lambda x: torch.segment_reduce(x, "prod", lengths=torch.tensor([1, 2, 1])),
     "pdist": torch.pdist,
+    "cdist": lambda x: torch.cdist(x, x.detach() + 1),
+    "cdist of order 3": lambda x: torch.cdist(x.detach() + 1, x, 3),
 }
 
 

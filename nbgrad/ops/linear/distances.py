@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import cached
-from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.return_types import EXPECTED
@@ -172,6 +172,23 @@ def _no_half(kernel: str, x: Tensor) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{x.dtype.scalar_name}'")
 
 
+def _quick_distances(x1: Spec, x2: Spec, p: Any, compute_mode: Any) -> Quick | None:
+    """Of few rows, whose differences are there at once."""
+    *batch, rows, n = tuple(x1.shape)
+    *others, columns, _ = tuple(x2.shape)
+    many = max(rows, columns) > _FEW_ROWS_APART and compute_mode == _MODES[0]
+    if batch != others or not (x1.numel and x2.numel) or (p == 2 and (many or compute_mode == _MODES[1])):
+        return None
+    first = x1.like((*batch, rows, 1, n), (*x1.strides[:-1], 0, x1.strides[-1]))
+    second = x2.like((*batch, 1, columns, n), (*x2.strides[:-2], 0, *x2.strides[-2:]))
+    how: dict[str, Any] = {"ord": float(p), "dims": (len(batch) + 2,), "keepdim": False}
+    return lambda x1, x2: _norm(e.sub(wrap(x1._buf, first), wrap(x2._buf, second)), **how)
+
+
+_FEW_ROWS_APART = 25  # more than that are taken from a product
+
+
+@quickly(_quick_distances, devices=True)
 @replayed
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
     """The distances of order `p` between each row of `x1` and each of `x2`: (..., n, m) and (..., k, m) make (..., n, k). Where
@@ -201,7 +218,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0])
         broadcast_to(x, (*batch, *tuple(x.shape)[-2:])) if tuple(x.shape)[:-2] != batch else x
         for x in (x1, x2)
     )
-    large = max(x1.shape[-2], x2.shape[-2]) > 25
+    large = max(x1.shape[-2], x2.shape[-2]) > _FEW_ROWS_APART
     if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and large)):
         return reshape(_euclidean(x1, x2), (*batch, x1.shape[-2], x2.shape[-2]))
     _no_half("cdist", x1)
