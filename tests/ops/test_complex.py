@@ -301,3 +301,12 @@ def test_casts_that_discard_are_told_of_once() -> None:
         T.set_warn_always(False)
     y = T.ones(2, requires_grad=True)
     (y * z).abs().sum().backward()  # nor does the gradient of a real operand
+
+
+@pytest.mark.parametrize("join", [T.cat, T.stack, T.hstack])
+def test_real_numbers_among_complex_ones_get_the_real_part(join: Any) -> None:
+    """Of the gradient, and no word on what is discarded (a warning is an error here), recorded or not."""
+    x, z = T.tensor([1.0, 2.0], requires_grad=True), T.tensor([1j, 2.0])
+    for graph in (False, True):
+        (g,) = T.autograd.grad((join([x, z]) * (1 + 1j)).abs().square().sum(), x, create_graph=graph)
+        assert g.dtype is T.float32 and T.equal(g.detach(), 4 * x.detach())
