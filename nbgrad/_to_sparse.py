@@ -7,6 +7,20 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.stanza import method
+from nbgrad.exchange import classes
+
+
+def _coo() -> Any:
+    return import_module(f"{__name__.partition('.')[0]}.sparse._tensor")
+
+
+def _of_file(at: Tensor, values: Tensor, size: Any, whole: bool | None) -> Tensor:
+    """What a file tells of one, which is not believed."""
+    made: Tensor = _coo().sparse_coo_tensor(at, values, size, is_coalesced=whole, check_invariants=True)
+    return made
+
+
+classes.known["sparse"] = _of_file
 
 
 @method
@@ -19,7 +33,7 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
            values=tensor([2.]),
            size=(2, 2), nnz=1, layout=torch.sparse_coo)
     """
-    coo = import_module(f"{__name__.partition('.')[0]}.sparse._tensor")
+    coo = _coo()
     if layout is not None and layout is not coo.sparse_coo:
         raise NotImplementedError(f"nbgrad has no sparse tensors of layout {layout}; use torch.sparse_coo")
     dims = self.ndim if sparse_dim is None else sparse_dim

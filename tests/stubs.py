@@ -70,7 +70,7 @@ OBJECTS = {  # what PyTorch takes without a look, by the argument's name
 }
 RESULTS = {  # where it is not a Tensor
     "_bool": "allclose can_cast equal is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg is_nonzero "
-    "is_pinned is_same_size is_set_to is_signed",
+    "is_coalesced is_pinned is_same_size is_set_to is_signed",
     "_int": "data_ptr dense_dim dim element_size get_device ndimension nelement numel sparse_dim storage_offset",
     "None": "record_stream retain_grad set_anomaly_enabled",
     "Number": "item",

@@ -1,6 +1,8 @@
 """Sparse tensors: beside PyTorch's, in its printed form, and by what dense ones give."""
 
 import copy
+import io
+import pickle
 from types import ModuleType
 from typing import Any
 
@@ -372,6 +374,81 @@ def test_copies() -> None:
         other._values().mul_(2)
         assert s._values().tolist() == [3.0, 4.0] and other._values().tolist() == [6.0, 8.0]
     assert copy.deepcopy(s).requires_grad
+
+
+def test_pickles_and_files() -> None:
+    s = T.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    file = io.BytesIO()
+    T.save({"s": s, "c": s.coalesce()}, file)
+    file.seek(0)
+    read = T.load(file)
+    assert repr(read["s"]) == repr(s) == repr(pickle.loads(pickle.dumps(s)))
+    assert read["c"].is_coalesced() and not read["s"].is_coalesced()
+
+
+@pytest.mark.oracle
+def test_files_go_both_ways(torch: ModuleType) -> None:
+    for writer, reader in ((T, torch), (torch, T)):
+        file = io.BytesIO()
+        s = writer.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).coalesce()
+        writer.save([s], file)
+        file.seek(0)
+        (read,) = reader.load(file)
+        assert repr(read) == repr(s) and read.is_coalesced()
+
+
+def test_a_module_keeps_one_as_a_buffer() -> None:
+    """As graph networks keep what is next to what."""
+
+    class Layer(T.nn.Module):
+        def __init__(self, adj: Any) -> None:
+            super().__init__()
+            self.register_buffer("adj", adj)
+            self.linear = T.nn.Linear(2, 3)
+
+        def forward(self, x: Any) -> Any:
+            return self.adj @ self.linear(x)
+
+    layer = Layer(T.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse()).double()
+    other = copy.deepcopy(layer)
+    other.adj.mul_(2)
+    layer.load_state_dict(other.state_dict())
+    assert layer.adj.dtype is T.float64 and layer.adj.to_dense().tolist() == [[0.0, 4.0], [6.0, 0.0]]
+    x = T.ones(2, 2, dtype=T.float64)
+    assert T.equal(layer(x), layer.adj.to_dense() @ layer.linear(x))
+
+
+def test_transforms() -> None:
+    s, x = T.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse(), T.arange(12.0).reshape(3, 2, 2)
+    assert T.equal(T.vmap(lambda one: s @ one)(x), s.to_dense() @ x)
+    assert T.func.grad(lambda one: T.sparse.mm(s, one).sum())(x[0]).tolist() == [[3.0, 3.0], [2.0, 2.0]]
+
+
+class _Spmm(T.autograd.Function):  # type: ignore[misc, name-defined]
+    """The product as graph attention networks have written it, sparse tensors being kept for backward."""
+
+    @staticmethod
+    def forward(ctx: Any, at: Any, values: Any, shape: Any, x: Any) -> Any:
+        s = T.sparse_coo_tensor(at, values, shape)
+        ctx.save_for_backward(s, x)
+        return T.matmul(s, x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        s, x = ctx.saved_tensors
+        at = s._indices()
+        return None, g.matmul(x.t())[at[0], at[1]], None, s.t().matmul(g)
+
+
+def test_in_a_function_of_ones_own() -> None:
+    at, values = T.tensor([[0, 1, 1], [1, 0, 1]]), T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    x, weights = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), T.tensor([[1.0, 5.0], [2.0, 7.0]])
+    for f in (
+        lambda: _Spmm.apply(at, values, (2, 2), x),
+        lambda: T.sparse_coo_tensor(at, values, (2, 2)) @ x,
+    ):
+        got = T.autograd.grad((f() * weights).sum(), [values, x])
+        assert [g.tolist() for g in got] == [[23.0, 16.0, 34.0], [[4.0, 14.0], [7.0, 26.0]]]
 
 
 def test_writes() -> None:

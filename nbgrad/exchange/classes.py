@@ -2,4 +2,8 @@
 
 from __future__ import annotations
 
-known: dict[str, type] = {}  # by name; `exchange.files` says how each is kept
+from typing import Any
+
+known: dict[
+    str, Any
+] = {}  # by name, classes and what makes an instance; `exchange.files` says how each is kept

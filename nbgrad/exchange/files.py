@@ -102,6 +102,29 @@ def rebuild_meta(kind: object, size: tuple[int, ...], stride: tuple[int, ...], r
     return t
 
 
+def get_layout(name: str) -> str:
+    """A layout as a file has it: by its name."""
+    return name
+
+
+class Layout:
+    """What is written for one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> Any:
+        return get_layout, (self.name,)
+
+
+def rebuild_sparse(layout: object, data: tuple[Any, ...]) -> Any:
+    """A sparse tensor of indices, values, sizes and whether these are in order, which older files do not say."""
+    at, values, size, *whole = data
+    if layout != "torch.sparse_coo" or not (isinstance(at, Tensor) and isinstance(values, Tensor)):
+        raise UnpicklingError(f"a sparse tensor of layout {layout} has no indices and values that serve here")
+    return classes.known["sparse"](at, values, size, whole[0] if whole else None)
+
+
 def rebuild_parameter(data: object, requires_grad: bool, backward_hooks: object) -> Any:
     if not isinstance(data, Tensor):
         raise UnpicklingError("a parameter has no tensor")
@@ -174,6 +197,8 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
+    ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse,
+    ("torch.serialization", "_get_layout"): get_layout,
     ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
     ("torch", "Tensor"): Tensor,

@@ -6,7 +6,7 @@ of ordinary ops, and what a leaf's values get is its `grad`. What it is asked fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 from typing import Any, NoReturn
@@ -16,6 +16,7 @@ from nbgrad.core.op import LINEAR
 from nbgrad.core.overrides import NOBODY, note_instance, switched
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.exchange.files import Layout, rebuild_sparse
 from nbgrad.memory import dtypes
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.layout import Ints
@@ -159,23 +160,14 @@ class SparseTensor(Tensor):
         return id(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        held = self._held.detach()
-        return rebuilt, (self._pattern.at, held, tuple(self.shape), self._pattern.whole, self.requires_grad)
+        parts = self._pattern.at, self._held.detach(), self.shape, self._pattern.whole
+        return rebuild_sparse, (Layout(f"{sparse_coo}"), parts)
 
 
 for _name in ("shape", "dtype", "device", "ndim", "itemsize"):
     setattr(SparseTensor, _name, property(attrgetter(f"_spec.{_name}"), doc=getattr(Tensor, _name).__doc__))
 for _name in ("cpu", "cuda", "meta"):
     setattr(SparseTensor, f"is_{_name}", property(partial(_is_on, _name), doc="Whether it is there."))
-
-
-def rebuilt(
-    at: Tensor, values: Tensor, size: Sequence[int], whole: bool, requires_grad: bool
-) -> SparseTensor:
-    """What a file tells of a sparse tensor."""
-    t = made(Pattern(at, tuple(size)[: at.size(0)], whole), values)
-    t.requires_grad = requires_grad
-    return t
 
 
 def made(pattern: Pattern, values: Tensor) -> SparseTensor:
