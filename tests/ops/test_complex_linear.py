@@ -388,3 +388,32 @@ def test_vectors_have_the_phases_of_torchs(torch: ModuleType, n: int) -> None:
         ):
             got, want = (fn(m, m.tensor(a)) for m in (T, torch))
             assert_same(got, want, f"{a.shape}", 1e5)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(3, 3, 3), (1, 1, 1), (14, 14, 14), (16, 17, 18), (1, 3000, 1), (1, 3001, 1)]
+)
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_products_of_few_and_of_many_are_numpys(sizes: tuple[int, int, int], dtype: str) -> None:
+    """Of operands that lie in any way; and infinities warn of nothing."""
+    (m, k, n), rng = sizes, np.random.default_rng(sum(sizes))
+    a, b = (
+        (rng.normal(size=(4, *s)) + 1j * rng.normal(size=(4, *s))).astype(dtype) for s in ((m, k), (n, k))
+    )
+    x, y = T.tensor(a), T.tensor(b)
+    np.testing.assert_allclose(array(x @ y.mT), a @ b.mT, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(
+        array(x[::2, :, ::2] @ y[1::2, :, ::2].mT), a[::2, :, ::2] @ b[1::2, :, ::2].mT, 1e-4, 1e-3
+    )
+    np.testing.assert_allclose(array(x[0] @ y[0, 0]), a[0] @ b[0, 0], 1e-4, 1e-3)
+    np.testing.assert_allclose(array(T.vdot(x[0, 0], y[0, 0])), np.vdot(a[0, 0], b[0, 0]), 1e-4, 1e-3)
+    x[:] = float("inf")
+    with warnings.catch_warnings(action="error"):
+        assert not array((x @ y.mT).isfinite()).any() and not T.vdot(x[0, 0], y[0, 0]).isfinite()
+
+
+def test_calls_agree_to_the_last_digit() -> None:
+    """The first of a kind, which takes the long way, and the others."""
+    (a,) = arrays_of("pinv")
+    for A in (T.tensor(a), T.tensor(a.real.copy())):
+        assert len({array(T.linalg.pinv(A)).tobytes() for _ in range(4)}) == 1

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import PLANS, Table
-from nbgrad.core.tensor import Tensor, empty, requires, wrap
+from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.kernels import products
+from nbgrad.kernels.cpu import few
 from nbgrad.kernels.cpu import reduce as reductions
 from nbgrad.kernels.cuda import products as elements
 from nbgrad.kernels.cuda.blas import gemm_of
@@ -23,6 +24,7 @@ from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
 _matmul, _array, _empty = np.matmul, np.ndarray, np.empty
 _bytes = np.dtype(np.uint8)
 _LONG = 10000  # elements of a vector from which OpenBLAS cuts a dot product
+_FEW_PRODUCTS = 3000  # of complex numbers, which are done before a BLAS has begun
 _NO_STATIC: dict[str, Any] = {}
 Run = Callable[[Tensor, Tensor], Tensor]
 Adding = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -39,7 +41,7 @@ def _known(check: Check, turn: str) -> Any:
         read_a = _turned(a) if turn == "tn" else a
         read_b = _turned(b) if turn == "nt" else b
         check(read_a, read_b)
-        return runs.keep((a, b), _make(read_a, read_b))
+        return runs.keep((a, b), (_conjugating if turn == "cn" else _make)(read_a, read_b))
 
     def run(a: Tensor, b: Tensor) -> Tensor:
         return (run_of((a._spec, b._spec)) or find(a._spec, b._spec))(a, b)
@@ -65,7 +67,9 @@ def _make(a: Spec, b: Spec) -> Run:
     if not out.backend.holds:
         return lambda x, y: empty(out)
     if d.is_complex:
-        return _by_numpy(a, b, out) if out.backend is backend.cpu else _by_parts(a, b)
+        if out.backend is not backend.cpu:
+            return _by_parts(a, b)
+        return _of_few(a, b, out) or _by_numpy(a, b, out)
     if not out.ndim and d.is_floating_point:
         return _inner(a, b, out)
     if out.backend is not backend.cpu:
@@ -287,12 +291,42 @@ def _inner(a: Spec, b: Spec, out: Spec) -> Run:
     return run
 
 
+def _conjugating(a: Spec, b: Spec) -> Run:
+    """Of two lines, the conjugate of the first one times the second."""
+    if not a.dtype.is_complex or not a.numel or not a.backend.holds:
+        return _make(a, b)
+    few = _of_few(a, b, _product_of(a, b), True) if a.backend is backend.cpu else None
+    if few is not None:
+        return few
+    product = _make(_dense(a), b)
+    return lambda x, y: product(hooks.conj(wrap(x._buf, a)), y)
+
+
+def _of_few(a: Spec, b: Spec, out: Spec, conjugated: bool = False) -> Run | None:
+    """Of complex matrices, or of the conjugates of the first ones, where there is little to multiply."""
+    (m, k, row, along), (_, n, down, across), count, apart = _matrices(a, b)
+    if m * n * k > _FEW_PRODUCTS:
+        return None
+    code, allocate, nbytes = out.dtype.code, out.allocate, out.nbytes
+    name = f"few_products_{code}{'_conjugated' * conjugated}"
+    address = out.backend.kernel(name, *few.product(code, conjugated)).address
+    launch = out.backend.launch(4, "", out.numel if count > 1 else 1, out.numel < FEW)
+    meta = out.backend.constants([m, n, k, apart[0], row, along, apart[1], down, across])
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        buf = allocate(nbytes, _bytes)
+        launch(address, count, meta, buf, x._buf, y._buf)
+        return wrap(buf, out)
+
+    return run
+
+
 def _by_numpy(a: Spec, b: Spec, out: Spec) -> Run:
     kind, nbytes = out.dtype.np, out.numel * out.itemsize
     shape_a, shape_b, shape = tuple(a.shape), tuple(b.shape), tuple(out.shape)
     steps_a, steps_b = (tuple([s * sp.itemsize for s in sp.strides]) for sp in (a, b))
     multiply = products.alone(_matmul) if a.numel > _LONG else _matmul
-    if out.dtype.is_floating_point:  # NumPy warns of what comes of infinities
+    if out.dtype.inexact:  # NumPy warns of what comes of infinities
         multiply = np.errstate(all="ignore")(multiply)
 
     def run(x: Tensor, y: Tensor) -> Tensor:

@@ -119,13 +119,9 @@ _dot: Run = _product(
 )
 
 
-def _conjugate(t: Tensor) -> Tensor:
-    return hooks.conj(wrap(t._buf, t._spec)) if t._spec.dtype.is_complex else t
-
-
 _vdot: Run = _product(
     "VdotBackward0",
-    lambda a, b: _dot.run(_conjugate(a), b),  # type: ignore[attr-defined]
+    _known(_check_dot, "cn"),
     lambda g, mat2: mul(hooks.conj(g), mat2),
     lambda g, input: mul(g, input),
     lambda has, a, b: mul(hooks.conj(a), b).sum(-1),

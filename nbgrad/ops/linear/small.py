@@ -387,11 +387,15 @@ def lu(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
 # ---------------------------------------------------------------- the pseudoinverse, least squares
 
 
-def _inverting(A: Spec) -> Callable[[Tensor], _Array | None]:
-    """The pseudoinverses of matrices of full rank, by their singular values; None if one is of less."""
+def _inverting(A: Spec) -> Quick:
+    """The pseudoinverses of matrices of full rank, by their singular values; None if one is of less. The product is that of the long way,
+    to the last digit."""
     least, read = dtypes.finfo(A.dtype).eps * max(_sizes(A)), _reading(A)
+    *batch, m, n = tuple(A.shape)
+    k = min(m, n)
+    first, second = _lines(A, (*batch, n, k)), _lines(A, (*batch, k, m))
 
-    def inverse(t: Tensor) -> _Array | None:
+    def inverse(t: Tensor) -> Tensor | None:
         a = read(t)
         if not _finite(a):
             return None
@@ -399,7 +403,8 @@ def _inverting(A: Spec) -> Callable[[Tensor], _Array | None]:
             u, s, v = by_steps(a, False)
         if not _finite(s) or not (s[..., -1] > s[..., 0] * least).all():
             return None
-        return np.matmul(adjoint(v) * (1 / s)[..., None, :], adjoint(u))
+        found: Tensor = matmul(first(adjoint(v) * (1 / s)[..., None, :]), second(adjoint(u)))
+        return found
 
     return inverse
 
@@ -407,14 +412,7 @@ def _inverting(A: Spec) -> Callable[[Tensor], _Array | None]:
 def pinv(A: Spec, rcond: Any, *, atol: Any, rtol: Any, hermitian: Any, out: Any) -> Quick | None:
     if not (out is rcond is atol is rtol is None) or hermitian or not _small(A):
         return None
-    m, n = _sizes(A)
-    inverse, make = _inverting(A), _lines(A, (*tuple(A.shape)[:-2], n, m))
-
-    def found(t: Tensor) -> Tensor | None:
-        x = inverse(t)
-        return None if x is None else make(x)
-
-    return found
+    return _inverting(A)
 
 
 def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | None:
@@ -424,7 +422,7 @@ def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | Non
     vector = B.ndim == A.ndim - 1
     if tuple(B.shape)[: len(batch) + 1] != (*batch, m) or B.ndim not in (A.ndim - 1, A.ndim):
         return None
-    inverse, of_inverse = _inverting(A), _lines(A, (*batch, n, m))
+    inverse = _inverting(A)
     column = B.like((*B.shape, 1), (*B.strides, 1)) if vector else B
     made = B.like((*batch, n, *tuple(B.shape)[len(batch) + 1 :]))
     rank, named = A.like(tuple(batch), dtype=dtypes.int64), maker("linalg_lstsq")
@@ -435,7 +433,7 @@ def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | Non
         by = inverse(A)
         if by is None:
             return None
-        x = matmul(of_inverse(by), wrap(B._buf, column))
+        x = matmul(by, wrap(B._buf, column))
         x._spec = made
         return named((x, empty(nothing), wrap(full.copy(), rank), empty(nothing)))
 
