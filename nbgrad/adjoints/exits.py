@@ -189,11 +189,11 @@ def assigned(statements: Sequence[ast.stmt]) -> list[str]:
 
 
 def bound(statements: Sequence[ast.stmt]) -> list[str]:
-    """Names that `=` gives a value."""
+    """Names that `=`, or a loop, gives a value."""
     found: dict[str, None] = {}
     for s in statements:
         for n in ast.walk(s):
-            if isinstance(n, ast.Assign | ast.AnnAssign):
+            if isinstance(n, ast.Assign | ast.AnnAssign | ast.For):
                 targets = n.targets if isinstance(n, ast.Assign) else [n.target]
                 names = (i for t in targets for i in ast.walk(t) if isinstance(i, ast.Name))
                 found |= {i.id: None for i in names if isinstance(i.ctx, ast.Store)}
