@@ -94,11 +94,10 @@ class Copies(Room):
     def live(self, name: str) -> bool:
         return exits.is_own(name) or name.startswith(SEQUENCE) or self.read_later(name)
 
-    def own(self, names: Sequence[str], env: Env) -> None:
-        """Arrays whose names are bound to others of their kind, alone or in tuples: each gets one that no other name knows, to be
-        written to."""
+    def own(self, names: Sequence[str], env: Env, in_tuples: bool = False) -> None:
+        """Arrays whose names are bound to others of their kind: each gets one that no other name knows, to be written to."""
         for name in names:
-            if holds_array(env.get(name)):
+            if isinstance(env.get(name), View) or (in_tuples and holds_array(env.get(name))):
                 others = {b for n, x in env.items() if n not in (name, OUTER) for b in self.all_bases(x)}
                 mine: list[Any] = []
                 for k, x in enumerate(of := leaves(env[name])):

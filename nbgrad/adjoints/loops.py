@@ -12,7 +12,7 @@ import numpy as np
 
 from nbgrad.adjoints import arrangements, calls, exits, ops
 from nbgrad.adjoints.arrangements import turns
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array, leaves
 from nbgrad.adjoints.expressions import Expressions
 from nbgrad.adjoints.firsts import Hope, zero
 from nbgrad.adjoints.ir import (
@@ -261,6 +261,7 @@ class Loops(Expressions):
         program, before, hoped = self.program, self.twins, self.hoped
         state = self.state()
         twins = before
+        parted: list[str] = []  # tuples whose arrays turns bind anew
         for _ in range(_RISES):
             self.twins = twins
             around, self.block = self.block, []
@@ -307,7 +308,9 @@ class Loops(Expressions):
                 rise = now if kinds[n] is None else self.risen(n, kinds[n], now)
                 again, kinds[n] = again or rise != kinds[n], rise
             unset = [self.unset.pop(k) for k in keys if k in self.unset]
-            again = again or bool(firsts)
+            moved = [n for n in carried if n not in firsts and self.other_arrays(env.get(n), inner.get(n))]
+            moved = [n for n in moved if n not in parted]
+            again = again or bool(firsts) or bool(moved)
             if unset and not again and not self.unset:
                 raise Refused(str(unset[0]))
             if not again and hopeful and not self.still_natural(heads, inner):
@@ -315,13 +318,17 @@ class Loops(Expressions):
             if not again:
                 break
             self.restore(state)
-            if firsts or unset:
-                twins = self.twins = before
+            if firsts or unset or moved:
+                self.twins = before
+                self.own(moved, env, in_tuples=True)
+                parted += moved
+                twins = before = self.twins
             for n, first in firsts.items():
                 env[n] = outer[n] = self.bound(n, first, env)
                 kinds[n] = self.kinds_of(env[n])
-            if firsts:
+            if firsts or moved:
                 self.own([*firsts], env)
+                outer |= {n: env[n] for n in moved}
                 carried = [n for n in carried if n not in env or isinstance(env[n], Expr | Items)]
                 state = self.state()
         else:
@@ -341,6 +348,12 @@ class Loops(Expressions):
             program.kinds[loop.trips] = "int"
             program.natural.add(loop.trips)
         self.block.append(loop)
+
+    def other_arrays(self, x: Any, y: Any) -> bool:
+        """Is an array in a tuple another one than before?"""
+        if not isinstance(x, Items) or not isinstance(y, Items):
+            return False
+        return any(isinstance(a, View) and a != b for a, b in zip(leaves(x), leaves(y)))
 
     def bounded(self, loop: Loop) -> None:
         """Keep what is known of the counter while the loop runs."""

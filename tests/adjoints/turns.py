@@ -220,3 +220,36 @@ def _between(x, a, n):
 def read_behind_and_in_branches(x, a, n):
     """Also where the last branch that reads it is not gone through."""
     return _between(x, a, n) + _between(x, a * 0.1, n) + _between(x, a * 0.1, n - 1)
+
+
+def an_array_that_stays_in_a_tuple(x, n):
+    y = x.copy()
+    state = (y, 0.0)
+    for i in range(n):
+        y[i] *= 2.0
+        if y[0] > 0:
+            state = (state[0], state[1] + y[0] * x[1])
+    return np.sum(state[0] * x) * state[1]
+
+
+def the_best_two(x, n):
+    first, second = (1e9, x), (1e9, x * x)
+    for k in range(n + 2):
+        y = x * (k - 1.5) + 0.3
+        cost = np.sum(y * y)
+        if cost < first[0]:
+            second = first
+            first = (cost, y)
+        elif cost < second[0]:
+            second = (cost, y)
+    return first[0] * second[1][0] + second[0] * np.sum(first[1])
+
+
+def rows_over_a_row(m, n):
+    row = m[0]
+    s = 0.0
+    for i in range(n):
+        s += row[0] * (i + 1)
+        for row in m:
+            s += row[1] * row[0]
+    return s + row[2]
