@@ -469,3 +469,28 @@ def test_cross_entropy_of_repeated_rows() -> None:
         grads.append(leaf.grad)
     assert grads[0].shape == (100, 3)
     assert (grads[0] == grads[1]).all()
+
+
+@pytest.mark.fast
+def test_binary_cross_entropy_looks_at_all_that_it_is_given() -> None:
+    F = T.nn.functional
+    ones = T.ones(3, 2)
+    for dtype in (T.float32, T.float64):
+        fine, odd = (T.full((3, 2), 0.5, dtype=dtype) for _ in range(2))
+        for bad in (1.5, -0.1, float("nan"), float("inf")):
+            odd[2, 1] = bad
+            for _ in range(2):
+                assert F.binary_cross_entropy(fine, ones.to(dtype)).item() == pytest.approx(np.log(2))
+                for given, word in (
+                    ((odd, fine), "input"),
+                    ((fine, odd), "target"),
+                    ((odd.t(), fine.t()), "input"),
+                ):
+                    with pytest.raises(
+                        RuntimeError, match=f"all elements of {word} should be between 0 and 1"
+                    ):
+                        F.binary_cross_entropy(*given)
+    each = T.vmap(F.binary_cross_entropy)(T.full((3, 2), 0.5), ones)
+    assert each.shape == (3,) and T.allclose(each, T.tensor(2.0).log())
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        T.vmap(F.binary_cross_entropy)(T.tensor([[0.5], [1.5]]), T.ones(2, 1))
