@@ -89,16 +89,11 @@ def test_factors(n: int, primes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "lanes", "longest", "turned"),
-    [
-        ("f8", *kernels.ON_DEVICE, False),
-        ("f8", kernels.LANES["f8"], 12, True),
-        ("f4", kernels.LANES["f4"], 12, True),
-    ],
+    ("code", "lanes", "longest"), [("f8", *kernels.ON_DEVICE), ("f4", kernels.LANES["f4"], 12)]
 )
-def test_the_text_runs_as_python(code: str, lanes: int, longest: int, turned: bool) -> None:
+def test_the_text_runs_as_python(code: str, lanes: int, longest: int) -> None:
     """As a device has it, a transform a thread; and as the CPU does, side by side, the last of them fewer."""
-    source, params = kernels.along(code, "complex", "complex", lanes, longest, turned)
+    source, params = kernels.along(code, "complex", "complex", lanes, longest)
     kernel = build.kernel("fft_text", source, params, True, False)
     passes = Passes(lanes, longest)
     passes.add(12, 0, 1, 2, 2, [Lane(11, 24, 24)])

@@ -26,7 +26,6 @@ HEAD = 12  # numbers of `meta` before the factors
 
 _PASS = '''"""{title}"""
 from nbgrad.kernels.cpu.stack import stack_i8, stack_{code}
-{turning}
 from numba.extending import register_jitable
 import numpy as np
 F = {scalar}
@@ -79,7 +78,7 @@ def @NAME@(start, stop, meta, o, x, roots, before, after, by, by_im, sign):
     scale, scale_im, turn = F(by), F(by_im), F(sign)
     for item in range(start, stop):
         wide = min({L}, lanes - item * {L})
-        near, nearby, even, evenly, least, most = True, wide == {L}, True, wide == {L}, n, n
+        near, nearby, least, most = True, wide == {L}, n, n
         for j in range({L}):
             rest = item * {L} + min(j, wide - 1)
             p, q, i, k = 0, 0, 0, 0
@@ -100,7 +99,6 @@ def @NAME@(start, stop, meta, o, x, roots, before, after, by, by_im, sign):
             most = min(most, written[j])
             near = near and p == x_at[0] + {x_unit} * j and read[j] == read[0]
             nearby = nearby and q == o_at[0] + {o_unit} * j and written[j] == written[0]
-            {evenness}
         {load}
         for k in range(least, n):
             for j in range({L}):
@@ -127,17 +125,13 @@ def @NAME@(start, stop, meta, o, x, roots, before, after, by, by_im, sign):
         {store}
 '''
 
-# Of neighbours one number of each at a time. Where each lies in one piece they are turned as matrices are, a block at a time; else a few
-# numbers of one transform come and then of the next, for the nearest cache.
-_EVEN = """even = even and (j >= wide or p == x_at[0] + j * (x_at[1] - x_at[0])) and read[j] == read[0]
-evenly = evenly and q == o_at[0] + j * (o_at[1] - o_at[0]) and written[j] == written[0]"""
+# Of neighbours one number of each at a time; else a few numbers of one transform and then of the next, for the nearest cache.
 _LOAD = """if near:
     for k in range(least):
         p, q = x_at[0] + x_step * k, {L2} * k
         for j in range({L}):
             a[q + j] = x[p + {x_unit} * j]
             a[q + {L} + j] = {near_im}
-{turned}
 else:
     for first in range(0, n, 8):
         for j in range({L}):
@@ -145,20 +139,12 @@ else:
                 p, q = x_at[j] + x_step * k, {L2} * k + j
                 a[q] = x[p]
                 a[q + {L}] = {im}"""
-_TURNED_LOAD = """elif even and x_step == {x_unit}:
-    p, pitch = address_of(x) + x_at[0] * {size}, (x_at[1] - x_at[0]) * {size}
-    turn_{code}_{L}((p, pitch, wide, address_of(a), {x_row} * {size}, {x_unit} * least))
-    for k in range(least):
-        q = {L2} * k + {L}
-        for j in range({L}):
-            a[q + j] = {turned_im}"""
 _STORE = """if nearby:
     for k in range(most):
         p, q = o_at[0] + o_step * k, here + {L2} * k
         for j in range({L}):
             o[p + {o_unit} * j] = a[q + j] * scale
             {near_im}
-{turned}
 else:
     for first in range(0, n, 8):
         for j in range(wide):
@@ -166,20 +152,6 @@ else:
                 p, q = o_at[j] + o_step * k, here + {L2} * k + j
                 o[p] = a[q] * scale
                 {im}"""
-_TURNED_STORE = """elif evenly and o_step == {o_unit}:
-    for k in range(most):
-        q = here + {L2} * k
-        for j in range({L}):
-            a[q + j] = a[q + j] * scale
-            a[q + {L} + j] = a[q + {L} + j] * scale_im + F(0)
-    p, pitch = address_of(o) + o_at[0] * {size}, (o_at[1] - o_at[0]) * {size}
-    blocks = {o_unit} * most // {L}
-    for k in range(blocks):
-        q = address_of(a) + (here + k * {L} * {o_row}) * {size}
-        turn_{code}_{L}((q, {o_row} * {size}, {L}, p + k * {L} * {size}, pitch, {L}))
-    for j in range({L}):
-        for k in range(blocks * {L}, {o_unit} * most):
-            o[o_at[j] + k] = a[here + {o_row} * k + j]"""
 _LOAD_HALF = """if whole == n:
     {load}
     for k in range(least, n):
@@ -338,10 +310,9 @@ def radix_any(a, x, y, roots, m, s, r):
 
 @cached(16)
 @family
-def along(code: str, of: str, to: str, lanes: int, longest: int, turned: bool) -> tuple[str, tuple[str, ...]]:
+def along(code: str, of: str, to: str, lanes: int, longest: int) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `of` says what is read: "complex" or "real" numbers, or "half" of complex ones that are the conjugates
-    of each other; `to` what is written: "complex" numbers, their "real" parts, or "half" of what they are. Whether transforms that lie in
-    one piece are `turned` by blocks is for a processor with vectors of so many lanes.
+    of each other; `to` what is written: "complex" numbers, their "real" parts, or "half" of what they are.
 
     `meta` holds: the length; the number of transforms; how many places of a whole transform are read (further on are zeros, or what is
     the conjugate of what was read) and written; along this one the steps in `x` and `o`, and from place to place in what is read and
@@ -356,15 +327,8 @@ def along(code: str, of: str, to: str, lanes: int, longest: int, turned: bool) -
     choice: list[Any] = []
     for r in (4, 2, 3, 5):
         choice += [f"{'el' if choice else ''}if r == {r}:", [f"radix_{r}(a, here, there, roots, m, s)"]]
-    lines |= {"x_row": lanes * (1 + real), "o_row": lanes * (1 + (to == "real")), "size": int(code[1])}
-    lines |= {"code": code, "turned_im": "F(0)" if real else "a[q + j] * turn + F(0)"}
-
-    def block(text: str) -> list[str]:
-        return fill(text, **lines, **units).split("\n") if turned else []
-
     load = fill(
         _LOAD,
-        turned=block(_TURNED_LOAD),
         near_im="F(0)" if real else "x[p + 2 * j + 1] * turn + F(0)",
         im="F(0)" if real else "x[p + 1] * turn + F(0)",
         **lines,
@@ -374,7 +338,6 @@ def along(code: str, of: str, to: str, lanes: int, longest: int, turned: bool) -
         load = fill(_LOAD_HALF, load=load.split("\n"), **lines)
     store = fill(
         _STORE_HALF if to == "half" else _STORE,
-        turned=block(_TURNED_STORE),
         near_im=[] if to == "real" else [f"o[p + 2 * j + 1] = a[q + {lanes} + j] * scale_im + F(0)"],
         im=[] if to == "real" else [f"o[p + 1] = a[q + {lanes}] * scale_im + F(0)"],
         **lines,
@@ -382,19 +345,14 @@ def along(code: str, of: str, to: str, lanes: int, longest: int, turned: bool) -
     )
     source = fill(
         _PASS,
-        turning=[
-            "from nbgrad.kernels.cpu.memory import address_of",
-            f"from nbgrad.kernels.cpu.tile import turn_{code}_{lanes}",
-        ]
-        * turned,
-        evenness=block(_EVEN),
         title=f"Fourier transforms, {lanes} side by side, of {of} numbers to {to} ones.",
+        code=code,
         scalar=SCALARS[code],
         constants=[f"{name} = F({value!r})" for name, value in _CONSTANTS.items()],
         butterflies="\n\n\n".join(
             [
                 *[_butterfly(r, code, lanes) for r in _BODIES],
-                fill(_ANY, sums=PRIMES // 2 * 4 * lanes, **lines),
+                fill(_ANY, code=code, sums=PRIMES // 2 * 4 * lanes, **lines),
             ]
         ),
         HEAD=HEAD,

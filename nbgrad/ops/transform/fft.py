@@ -19,7 +19,6 @@ from nbgrad.dispatch.prepared import Run, prepared
 from nbgrad.kernels.cpu import fft as kernels
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
-from nbgrad.memory.backend import vector_bits
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
@@ -86,14 +85,12 @@ def _code(sp: Spec) -> str:
 def _passes(sp: Spec) -> Passes:
     if sp.device.type == "cuda":
         return Passes(*kernels.ON_DEVICE)
-    # Blocks of 4 x 4 float64 take as long to turn as number by number.
-    turned = _code(sp) == "f4" and (vector_bits(sp.backend) or 0) >= 256
-    return Passes(kernels.LANES[_code(sp)], kernels.LONGEST, turned)
+    return Passes(kernels.LANES[_code(sp)], kernels.LONGEST)
 
 
 def _kernel(sp: Spec, passes: Passes, step: Pass) -> int:
     code = _code(sp)
-    text = kernels.along(code, step.of, step.to, passes.lanes, passes.longest, passes.turned)
+    text = kernels.along(code, step.of, step.to, passes.lanes, passes.longest)
     address: int = sp.backend.kernel(f"fft_{code}_{step.of}_{step.to}", *text, True, False).address
     return address
 

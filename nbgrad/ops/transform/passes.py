@@ -152,7 +152,7 @@ def _convolved(n: int) -> int:
 
 
 def _roots(n: int) -> Array:
-    """exp(-2 pi i k / n). Angles are turned into the first eighth of the circle's neighbourhood by NumPy itself."""
+    """exp(-2 pi i k / n)."""
     return np.exp(-2j * np.pi * (np.arange(n) / n))
 
 
@@ -192,8 +192,8 @@ class Passes:
     """The steps of transforms along one dimension, as they are found. `rooms` are the sizes, in complex numbers, of the memories in
     between."""
 
-    def __init__(self, lanes: int, longest: int, turned: bool = False) -> None:
-        self.lanes, self.longest, self.turned = lanes, longest, turned
+    def __init__(self, lanes: int, longest: int) -> None:
+        self.lanes, self.longest = lanes, longest
         self.steps: list[Pass] = []
         self.rooms: list[int] = []
 
