@@ -176,13 +176,14 @@ def _mad(z: Pair, w: Pair, v: Pair) -> Pair:
 
 @_pair
 def _div(z: Pair, w: Pair) -> Pair:
-    """Scaled by the larger part of the divisor, which then cannot overflow."""
+    """Scaled by the larger part of the divisor, which then cannot overflow; of one infinite part nothing is left but its direction."""
     (a, b), (c, d) = z, w
     if d is None:
         return a / c, b / c
     b, largest = _im(z), p.maximum(p.abs(c), p.abs(d))
-    scale = p.where(p.logical_or(p.eq(largest, 0), p.isinf(largest)), 1.0, largest)
-    x, y = c / scale, d / scale
+    scale = p.where(p.eq(largest, 0), 1.0, largest)
+    x = p.where(p.logical_and(p.isinf(c), p.isfinite(d)), p.copysign(1.0, c), c / scale)
+    y = p.where(p.logical_and(p.isinf(d), p.isfinite(c)), p.copysign(1.0, d), d / scale)
     size = (x * x + y * y) * scale
     re, im = (a * x + b * y) / size, (b * x - a * y) / size
     nothing = p.eq(largest, 0)
@@ -458,7 +459,9 @@ def _acosh(z: Pair) -> Pair:
 def _atanh(z: Pair) -> Pair:
     a, b = z
     below = (1.0 - a) * (1.0 - a) + b * b
-    return p.log1p(a * 4.0 / below) * 0.25, p.atan2(b * 2.0, (1.0 - a) * (a + 1.0) - b * b) * 0.5
+    re = p.where(p.isinf(below), p.copysign(0.0, a), p.log1p(a * 4.0 / below) * 0.25)
+    side = p.where(p.isinf(b), p.copysign(1.0, b), b * 2.0)
+    return re, p.atan2(side, (1.0 - a) * (a + 1.0) - b * b) * 0.5
 
 
 _RULES |= {"tan": _turned(_tanh), "asinh": _turned(_asin), "atan": _turned(_atanh)}

@@ -310,3 +310,40 @@ def test_real_numbers_among_complex_ones_get_the_real_part(join: Any) -> None:
     for graph in (False, True):
         (g,) = T.autograd.grad((join([x, z]) * (1 + 1j)).abs().square().sum(), x, create_graph=graph)
         T.testing.assert_close(g.detach(), 4 * x.detach())
+
+
+def test_divisors_with_one_infinite_part() -> None:
+    inf = float("inf")
+    z = T.tensor([inf, -inf, complex(0, inf), complex(2, -inf)])
+    assert not (1 / z).abs().any() and not ((2 + 1j) / z).abs().any()
+    assert T.isnan(z / z).all() and T.isnan(1 / T.tensor([complex(inf, inf)])).all()
+
+
+def test_arcs_of_what_has_one_infinite_part() -> None:
+    inf, quarter = float("inf"), np.pi / 2
+    z = T.tensor([inf, -inf, complex(3, inf), complex(-inf, 2)], dtype=T.complex128)
+    assert T.atan(z).tolist() == [quarter, -quarter, quarter, -quarter]
+    assert T.atanh(T.complex(-z.imag, z.real)).imag.tolist() == [quarter, -quarter, quarter, -quarter]
+
+
+@pytest.mark.parametrize("how", ["matrix_exp", "cayley"])
+def test_unitary_weights(how: str) -> None:
+    for rows, columns in ((3, 3), (4, 2), (2, 4)):
+        layer = T.nn.Linear(columns, rows, dtype=T.complex128)
+        T.nn.utils.parametrizations.orthogonal(layer, orthogonal_map=how)
+        original = layer.parametrizations.weight.original
+        with T.no_grad():
+            original += T.randn(rows, columns, dtype=T.complex128)
+        w = layer.weight if rows >= columns else layer.weight.mH
+        assert T.dist(w.mH @ w, T.eye(min(rows, columns), dtype=w.dtype)) < 1e-12
+        layer.weight.imag.sum().backward()
+        assert original.grad.diagonal().imag.all()  # a phase is free
+
+
+def test_a_complex_weight_over_its_largest_singular_value() -> None:
+    layer = T.nn.utils.parametrizations.spectral_norm(
+        T.nn.Linear(3, 3, dtype=T.complex128), n_power_iterations=200
+    )
+    assert abs(T.linalg.matrix_norm(layer.weight, 2) - 1) < 1e-9
+    with pytest.raises(ValueError, match="does not support complex"):
+        T.nn.utils.parametrizations.orthogonal(layer, orthogonal_map="householder")

@@ -84,7 +84,8 @@ def _direction(like: Tensor, n: int, eps: float) -> Tensor:
 
 def _power_steps(matrix: Tensor, u: Tensor, v: Tensor, steps: int, eps: float, v_first: bool) -> None:
     """Turn `u` and `v`, in place, towards the singular vectors of the largest singular value."""
-    turns = ((v, u, matrix.t()), (u, v, matrix))
+    back = matrix.t() if v_first else matrix.mH  # the older function's conjugates nothing
+    turns = ((v, u, back), (u, v, matrix))
     with no_grad():
         for _ in range(steps):
             for to, of, by in turns if v_first else turns[::-1]:
@@ -163,7 +164,7 @@ def _weight_of(module: Module, name: str) -> Tensor:
 def _is_orthogonal(Q: Tensor) -> bool:
     n, k = Q.shape[-2:]
     unit = eye(k, dtype=Q.dtype, device=Q.device)
-    return bool((Q.mT @ Q).allclose(unit, atol=10.0 * n * finfo(Q.dtype).eps))
+    return bool((Q.mH @ Q).allclose(unit, atol=10.0 * n * finfo(Q.dtype).eps))
 
 
 def _turned(R: Tensor, Q: Tensor) -> Tensor:
@@ -200,7 +201,7 @@ class _Orthogonal(Module):
             low = X.tril()
             if n != k:
                 low = cat([low, low.new_zeros(n, n - k).expand(*X.shape[:-2], -1, -1)], dim=-1)
-            skew = low - low.mT
+            skew = low - low.mH
             if self.orthogonal_map == "matrix_exp":
                 Q = matrix_exp(skew)
             else:
@@ -249,7 +250,7 @@ def orthogonal(
     use_trivialization: bool = True,
 ) -> Module:
     """Keep the columns of a weight, or its rows where it is wide, of length 1 and at right angles, by way of "matrix_exp" (of square
-    ones), "cayley" or "householder". `use_trivialization` measures from the weight that was last assigned.
+    ones), "cayley" or "householder" (of real ones). `use_trivialization` measures from the weight that was last assigned.
 
     >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
     >>> torch.allclose(layer.weight.T @ layer.weight, torch.eye(3), atol=1e-5)
@@ -259,11 +260,14 @@ def orthogonal(
     if weight.ndim < 2:
         raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
     if orthogonal_map is None:
-        orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) else "householder"
+        square = weight.size(-2) == weight.size(-1)
+        orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
         raise ValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
+    if orthogonal_map == "householder" and weight.is_complex():
+        raise ValueError("The householder parametrization does not support complex tensors.")
     made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     return register_parametrization(module, name, made, unsafe=True)
 
