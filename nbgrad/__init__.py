@@ -293,6 +293,8 @@ if _typing.TYPE_CHECKING:
     from nbgrad.process import typename as typename
     from nbgrad.sparse import sparse_coo as sparse_coo
     from nbgrad.sparse import sparse_coo_tensor as sparse_coo_tensor
+    from nbgrad.sparse import sparse_csr as sparse_csr
+    from nbgrad.sparse import sparse_csr_tensor as sparse_csr_tensor
     from nbgrad.storage import BFloat16Storage as BFloat16Storage
     from nbgrad.storage import BoolStorage as BoolStorage
     from nbgrad.storage import ByteStorage as ByteStorage
@@ -410,6 +412,8 @@ _later = {
     "sparse": "nbgrad.sparse",
     "sparse_coo": "nbgrad.sparse",
     "sparse_coo_tensor": "nbgrad.sparse",
+    "sparse_csr": "nbgrad.sparse",
+    "sparse_csr_tensor": "nbgrad.sparse",
     "set_autocast_cache_enabled": "nbgrad.amp.autocast_mode",
     "set_autocast_cpu_dtype": "nbgrad.amp.autocast_mode",
     "set_autocast_cpu_enabled": "nbgrad.amp.autocast_mode",

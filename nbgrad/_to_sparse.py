@@ -10,8 +10,8 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.exchange import classes
 
 
-def _coo() -> Any:
-    return import_module(f"{__name__.partition('.')[0]}.sparse._tensor")
+def _coo(part: str = "_tensor") -> Any:
+    return import_module(f"{__name__.partition('.')[0]}.sparse.{part}")
 
 
 def _of_file(at: Tensor, values: Tensor, size: Any, whole: bool | None) -> Tensor:
@@ -33,9 +33,13 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
            values=tensor([2.]),
            size=(2, 2), nnz=1, layout=torch.sparse_coo)
     """
+    if layout is not None and f"{layout!r}" == "torch.sparse_csr":
+        return to_sparse_csr(self)
     coo = _coo()
     if layout is not None and layout is not coo.sparse_coo:
-        raise NotImplementedError(f"nbgrad has no sparse tensors of layout {layout}; use torch.sparse_coo")
+        raise NotImplementedError(
+            f"nbgrad has no sparse tensors of layout {layout}; use torch.sparse_coo or torch.sparse_csr"
+        )
     dims = self.ndim if sparse_dim is None else sparse_dim
     if not 0 <= dims <= self.ndim:
         raise RuntimeError(
@@ -55,6 +59,20 @@ def to_sparse_coo(self: Tensor) -> Tensor:
     tensor([1., 1.])
     """
     return to_sparse(self)
+
+
+@method
+def to_sparse_csr(self: Tensor) -> Tensor:
+    """The elements of a matrix that are not zero, by rows.
+
+    >>> torch.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr()
+    tensor(crow_indices=tensor([0, 1, 3]),
+           col_indices=tensor([1, 0, 1]),
+           values=tensor([2., 3., 4.]), size=(2, 2), nnz=3,
+           layout=torch.sparse_csr)
+    """
+    made: Tensor = _coo("_rows").of(self)
+    return made
 
 
 @method
@@ -84,3 +102,5 @@ def _refusing(name: str, kind: str = "sparse coordinate") -> None:
 for _name in ("coalesce", "is_coalesced", "indices"):
     _refusing(_name)
 _refusing("values", "sparse")
+_refusing("crow_indices", "sparse row compressed")
+_refusing("col_indices", "sparse row compressed")

@@ -66,13 +66,13 @@ def test_the_table_is_fresh(torch: ModuleType) -> None:
 
 
 USES: dict[str, Any] = {
-    "sparse_csr": lambda o: T.ones(2).new_zeros(2, layout=o),
+    "sparse_csc": lambda o: T.ones(2).new_zeros(2, layout=o),
     "jit.load": lambda f: f(1),
     "export.ExportedProgram": lambda c: c(),
     "fx.passes.graph_drawer.FxGraphDrawer": lambda c: type("Mine", (c,), {})({}, 1),
     "package.PackageImporter": lambda c: c("file"),
     "distributed.init_device_mesh": lambda f: f("cpu", (2,)),
-    "Tensor.to_sparse_csr": lambda f: T.ones(2).to_sparse_csr(),
+    "Tensor.to_sparse_csc": lambda f: T.ones(2).to_sparse_csc(),
     "Tensor.smm": lambda f: f(T.ones(2), 1),
     "onnx.export": lambda f: f(1, file=2),
 }

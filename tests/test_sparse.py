@@ -35,6 +35,9 @@ def _names(torch: ModuleType) -> dict[str, Any]:
         "cube": torch.stack([s, s * 2]),
         "leaf": torch.sparse_coo_tensor(at, values, (2, 3), requires_grad=True),
         "made": torch.sparse_coo_tensor(at, values.clone().requires_grad_(), (2, 3)),
+        "rows": torch.sparse_csr_tensor(
+            torch.tensor([0, 1, 3]), torch.tensor([1, 0, 2]), torch.tensor([2.0, 3.0, 4.0]), (2, 3)
+        ),
         "d": torch.arange(6.0).reshape(3, 2),
         "D": torch.arange(6.0).reshape(2, 3) - 2,
     }
@@ -121,6 +124,15 @@ s.type_as(c.double())
 torch.is_tensor(s), torch.is_floating_point(s)
 torch.isnan(s)
 torch.nn.Parameter(s).requires_grad
+rows
+torch.sparse_csr_tensor([0, 1, 3], [1, 0, 2], [2.0, 3.0, 4.0])
+rows.crow_indices(), rows.col_indices(), rows.values(), rows._nnz(), rows.layout, rows.is_sparse, rows.is_sparse_csr, rows.shape
+rows.to_dense(), rows.to_sparse(), rows.to_sparse().is_coalesced(), rows.t().to_dense()
+rows @ d, torch.mm(rows, d), torch.sparse.mm(rows, d), rows @ d[:, 0], torch.mv(rows, d[:, 0]), d @ rows, rows.t() @ torch.ones(2, 2)
+rows @ rows.t().to_sparse_csr()
+rows * 2, rows + rows, rows * rows, -rows, torch.relu(rows), rows.sum(), torch.addmm(torch.ones(2, 2), rows, d)
+rows.double(), rows.detach(), rows.clone(), rows.requires_grad_()
+D.to_sparse_csr(), s.to_sparse_csr(), twice.to_sparse_csr(), D.to_sparse(layout=torch.sparse_csr).layout
 """
 
 REFUSED = """
@@ -167,6 +179,12 @@ torch.sparse.sum(s, 3)
 s[5]
 s.index_select(0, torch.tensor([5]))
 leaf.mul_(2)
+rows.indices()
+rows.coalesce()
+s.crow_indices()
+D.crow_indices()
+torch.sparse.sum(rows)
+torch.sparse_csr_tensor([0, 1, 3], [1, 0], [2.0, 3.0, 4.0], (2, 3), check_invariants=True)
 """
 
 # Where PyTorch has the name of an operator, that of a function is said here.
@@ -350,6 +368,41 @@ def test_a_leaf_gets_a_sparse_gradient() -> None:
     assert s.grad._values().tolist() == [150.0, 90.0, 190.0]
 
 
+def test_a_leaf_by_rows_gets_a_gradient_by_rows() -> None:
+    rows = T.tensor([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]]).to_sparse_csr().requires_grad_()
+    x = T.arange(6.0).reshape(3, 2)
+    T.sparse.mm(rows, x).sum().backward()
+    assert rows.grad.layout is T.sparse_csr and rows.grad.values().tolist() == [5.0, 1.0, 9.0]
+    values = rows.detach().values().requires_grad_()
+    (T.sparse_csr_tensor(rows.crow_indices(), rows.col_indices(), values, (2, 3)) @ x).sum().backward()
+    assert values.grad.tolist() == [5.0, 1.0, 9.0]
+    by_index = rows.detach().to_sparse().requires_grad_()
+    loss = (T.sparse.mm(rows, x) * T.sparse.mm(by_index, x)).sum()
+    one, two = T.autograd.grad(loss, [rows, by_index])
+    assert (one.layout, two.layout) == (
+        T.sparse_csr,
+        T.sparse_coo,
+    ) and one.values().tolist() == two.values().tolist()
+    other = copy.deepcopy(rows)
+    other.data.mul_(2)
+    assert other.requires_grad and other.values().tolist() == [4.0, 6.0, 8.0]
+    with T.no_grad():
+        rows.copy_(other)
+    assert rows.to_dense().tolist() == [[0.0, 4.0, 0.0], [6.0, 0.0, 8.0]]
+    again = pickle.loads(pickle.dumps(rows.detach()))
+    assert repr(again) == repr(rows.detach())
+    with pytest.raises(NotImplementedError, match="SparseCsrCPU"):
+        rows.exp()
+    with pytest.raises(NotImplementedError, match="SparseCsrCPU"):
+        rows.index_select(0, T.tensor([1]))
+
+
+@pytest.mark.parametrize("first", [[0, 1, 4], [1, 1, 3], [0, 4, 3], [0, 3]])
+def test_rows_that_reach_past_the_entries_are_refused(first: list[int]) -> None:
+    with pytest.raises(RuntimeError, match="crow_indices"):
+        T.sparse_csr_tensor(first, [1, 0, 2], [2.0, 3.0, 4.0], (2, 3))
+
+
 def test_a_place_named_twice_has_its_gradient_once() -> None:
     s = T.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], [1.0, 2.0, 3.0], (2, 2), requires_grad=True)
     (s.to_dense() * T.tensor([[1.0, 5.0], [7.0, 1.0]])).sum().backward()
@@ -457,6 +510,15 @@ def test_writes() -> None:
     s *= 2
     s += s
     assert s is kept and s.to_dense().tolist() == [[0.0, 0.0, 12.0], [16.0, 0.0, 0.0]]
+    s.requires_grad_()
+    with T.no_grad():
+        s.copy_(s.detach() + T.eye(2, 3).to_sparse())
+    assert s.requires_grad and s.to_dense().tolist() == [[1.0, 0.0, 12.0], [16.0, 1.0, 0.0]]
+    with pytest.raises(
+        RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"
+    ):
+        s += s.detach()
+    s = s.detach()
     s.div_(4).zero_()
     assert s._nnz() == 0 and not s.to_dense().any()
 
@@ -465,4 +527,6 @@ def test_other_layouts_are_refused_by_name() -> None:
     with pytest.raises(NotImplementedError, match=r"torch\.sparse_coo"):
         T.zeros(2, 3, layout=T.sparse_coo)
     with pytest.raises(NotImplementedError, match="sparse_csr"):
-        T.ones(2, 2).to_sparse_csr()
+        T.ones(2, 2, layout=T.sparse_csr)
+    with pytest.raises(NotImplementedError, match="sparse_csc"):
+        T.ones(2, 2).to_sparse_csc()

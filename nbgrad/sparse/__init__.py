@@ -12,14 +12,18 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Size
 from nbgrad.sparse import _forms
+from nbgrad.sparse._rows import RowTensor as _RowTensor
+from nbgrad.sparse._rows import sparse_csr as sparse_csr
+from nbgrad.sparse._rows import sparse_csr_tensor as sparse_csr_tensor
 from nbgrad.sparse._tensor import SparseTensor as _SparseTensor
 from nbgrad.sparse._tensor import sparse_coo as sparse_coo
 from nbgrad.sparse._tensor import sparse_coo_tensor as sparse_coo_tensor
 
 
 def _need_sparse(t: Any) -> Any:
-    if not isinstance(t, _SparseTensor):
-        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+    if not isinstance(t, _SparseTensor) or isinstance(t, _RowTensor):
+        kind = "SparseCsr" if isinstance(t, _RowTensor) else "Strided"
+        raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {kind}")
     return t
 
 
@@ -32,8 +36,6 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     tensor([[1., 1., 1.],
             [1., 1., 1.]])
     """
-    if isinstance(mat1, _SparseTensor) or isinstance(mat2, _SparseTensor):
-        return _forms.mm(mat1, mat2)
     return mat1.mm(mat2)
 
 
@@ -44,7 +46,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     tensor([[4., 4.],
             [4., 4.]])
     """
-    return _forms.addmm(input, _need_sparse(mat1), mat2, beta=beta, alpha=alpha)
+    return input.addmm(mat1, mat2, beta=beta, alpha=alpha)
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:

@@ -6,6 +6,7 @@ Gradients are those of what is done with the values. A result names its places i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from nbgrad.autograd import _run
@@ -33,11 +34,13 @@ from nbgrad.sparse._tensor import (
     form,
     forms,
     gradient,
+    instance,
     made,
     of_dense,
     refuse,
     values_there,
 )
+from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- parts
 
@@ -136,7 +139,7 @@ def retain_grad(self: SparseTensor) -> None:
 @form("register_hook")
 def register_hook(self: SparseTensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
     def called(g: Tensor) -> Tensor | None:
-        got = hook(made(self._pattern, g))
+        got = hook(instance(type(self), self._pattern, g))
         return None if got is None else values_there(self, got)
 
     return self._held.register_hook(called)
@@ -239,7 +242,7 @@ def relu(input: SparseTensor, inplace: bool = False) -> SparseTensor:
 
 
 for _operator, _function in {"neg": "neg", "abs": "abs", "pow": "pow", "floordiv": "floor_divide"}.items():
-    setattr(SparseTensor, f"__{_operator}__", forms[_function])
+    form(f"__{_operator}__")(forms[_function])
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -348,10 +351,13 @@ def rdiv(self: SparseTensor, other: Any) -> Any:
 
 
 def _become(self: SparseTensor, other: SparseTensor) -> SparseTensor:
-    """What a write leaves: elements of another, in the dtype of this."""
-    if self.requires_grad and self.is_leaf:
+    """What a write leaves: elements of another, in the dtype of this. A leaf stays one that requires what it did."""
+    leaf = self.requires_grad and self.is_leaf
+    if leaf and state.grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     self._pattern, self._held = other._pattern, to_dtype(other._held, self.dtype)
+    if leaf:
+        self._held = self._held.detach().requires_grad_()
     return self
 
 
@@ -369,21 +375,28 @@ def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 @form("mul_", "__imul__")
 def mul_(self: SparseTensor, other: Any) -> SparseTensor:
+    if _is_number(other):  # also seen by who shares the values
+        self._held.mul_(other)
+        return self
     return _become(self, mul(self, other))
 
 
 @form("div_", "__itruediv__")
 def div_(self: SparseTensor, other: Any) -> SparseTensor:
-    return _become(self, div(self, other))
+    self._held.div_(other if _is_number(other) else div(self, other))
+    return self
 
 
 @form("copy_")
 def copy_(self: SparseTensor, src: Any, non_blocking: bool = False) -> SparseTensor:
-    if not isinstance(src, SparseTensor) or not isinstance(self, SparseTensor):
+    if type(src) is not type(self):
         raise RuntimeError(
             "copy_() between dense and sparse Tensors is not implemented! Found self type = "
             f"{self.type()} and src type = {src.type()}"
         )
+    if src._pattern is self._pattern:
+        self._held.copy_(src._held)
+        return self
     return _become(self, clone(src))
 
 
@@ -696,6 +709,22 @@ def select_many(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     at = dense_cat([at[:d], owner.unsqueeze(0), at[d + 1 :]])
     pattern = Pattern(at, (*p.sizes[:d], index.size(0), *p.sizes[d + 1 :]), p.whole and d == 0)
     return made(pattern, index_select(input._held, 0, entry))
+
+
+@form("to_sparse_csr")
+def to_sparse_csr(self: SparseTensor, dense_dim: Any = None) -> Any:
+    return import_module(f"{__package__}._rows").of(self)
+
+
+def _not_by_rows(name: str) -> None:
+    def function(self: SparseTensor) -> Any:
+        raise RuntimeError(f"{name} expected sparse row compressed tensor layout but got Sparse")
+
+    form(name)(function)
+
+
+_not_by_rows("crow_indices")
+_not_by_rows("col_indices")
 
 
 @form("sparse_mask")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from nbgrad.core import tensor as _core
 from nbgrad.core.op import LINEAR
@@ -34,7 +34,7 @@ forms: dict[str, Callable[..., Any]] = {}  # what functions and methods do with 
 
 
 # What a sparse tensor says as a dense one does.
-_SAME = frozenset(
+SAME = frozenset(
     [
         *(
             "size",
@@ -64,10 +64,10 @@ def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return add
 
 
-def refuse(name: str) -> NoReturn:
+def refuse(name: str, where: str = "SparseCPU") -> NoReturn:
     """Say that there is no sparse form of an op."""
     raise NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the 'SparseCPU' backend: nbgrad has it for dense tensors only, see to_dense()."
+        f"Could not run 'aten::{name}' with arguments from the '{where}' backend: nbgrad has it for dense tensors only, see to_dense()."
     )
 
 
@@ -92,7 +92,7 @@ class SparseTensor(Tensor):
         if not all([issubclass(SparseTensor, kind) for kind in types]):
             return NotImplemented
         name = func.__name__
-        if name in _SAME:
+        if name in SAME:
             with switched(NOBODY):
                 return func(*args, **(kwargs or {}))
         if name not in forms:
@@ -138,7 +138,7 @@ class SparseTensor(Tensor):
     @property
     def data(self) -> Tensor:
         """The same elements without history."""
-        return made(self._pattern, self._held.data)
+        return instance(type(self), self._pattern, self._held.data)
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -149,7 +149,13 @@ class SparseTensor(Tensor):
         self._pattern, self._held.data, self._spec = value._pattern, value._held, value._spec
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return _repr(self)
+        return self._text()
+
+    def _text(self) -> str:
+        parts = [text("indices", self._pattern.at), text("values", self._held)]
+        return printing.add_suffixes(
+            "tensor(" + ",\n       ".join(parts), suffixes(self), 7, on_new_line=True
+        )
 
     __str__ = __repr__
 
@@ -172,8 +178,16 @@ for _name in ("cpu", "cuda", "meta"):
 
 def made(pattern: Pattern, values: Tensor) -> SparseTensor:
     """A sparse tensor of entries that fit: its sizes are the pattern's and then those of each value."""
+    return instance(SparseTensor, pattern, values)
+
+
+S = TypeVar("S", bound=SparseTensor)
+
+
+def instance(cls: type[S], pattern: Pattern, values: Tensor) -> S:
+    """The same of a class."""
     shape = (*pattern.sizes, *tuple(values.shape)[1:])
-    out: SparseTensor = _core.new(SparseTensor)
+    out: S = _core.new(cls)
     out._buf, out._spec = Nothing(), Marked(spec(values.dtype, shape, None, values.device))
     out._rg = out._nr = 0
     out._storage = out._node = out._view = out._ad = None
@@ -216,14 +230,14 @@ def dense(s: SparseTensor) -> Tensor:
 def gradient(s: SparseTensor, got: Tensor) -> SparseTensor:
     """A gradient of values as one of the tensor: what is named twice has it once."""
     if s._pattern.whole:
-        return made(s._pattern, got)
+        return instance(type(s), s._pattern, got)
     pattern, own = s._pattern.gathered()
     if own is None or pattern.count == s._pattern.count:
-        return made(s._pattern, got)
+        return instance(type(s), s._pattern, got)
     one = zeros(own._spec.like((pattern.count,), None)).index_copy(
         0, own, arange(own.size(0), device=own.device)
     )
-    return made(pattern, index_select(got, 0, one))
+    return instance(type(s), pattern, index_select(got, 0, one))
 
 
 def values_there(s: SparseTensor, t: Tensor) -> Tensor:
@@ -242,7 +256,7 @@ def values_there(s: SparseTensor, t: Tensor) -> Tensor:
 
 
 @differentiable("SparseCooTensorWithDimsAndTensors", tangent=LINEAR, values=lambda g: g)
-def _put_in(values: Tensor) -> Tensor:
+def put_in(values: Tensor) -> Tensor:
     """The values of a tensor that is being made, whose node is called so."""
     return values.detach()
 
@@ -283,15 +297,15 @@ def sparse_coo_tensor(
     at = to_dtype(at, dtypes.int64).to(held.device).detach().contiguous()
     sizes = _judged(at, held, size)
     whole = at.size(1) < 2 if is_coalesced is None else is_coalesced
-    if check_invariants and whole and not _in_order(Pattern(at, sizes, False)):
+    if check_invariants and whole and not in_order(Pattern(at, sizes, False)):
         raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
-    held = held.detach() if requires_grad else _put_in(held)
+    held = held.detach() if requires_grad else put_in(held)
     t = made(Pattern(at, sizes, whole), held)
     t.requires_grad = t.requires_grad or requires_grad
     return t
 
 
-def _in_order(p: Pattern) -> bool:
+def in_order(p: Pattern) -> bool:
     flat = p.flat()
     return bool((flat[1:] > flat[:-1]).all())
 
@@ -342,22 +356,24 @@ def of_dense(x: Tensor, dims: int) -> SparseTensor:
 # ---------------------------------------------------------------- printing
 
 
-def _repr(s: SparseTensor) -> str:
-    indent, p, held = len("tensor("), s._pattern, s._held
-    suffixes = [f"device='{s.device}'"] if s.device.type != "cpu" else []
-    suffixes += [f"size={tuple(s.shape)}", f"nnz={p.count}"]
+def suffixes(s: SparseTensor) -> list[str]:
+    """What stands behind the entries."""
+    found = [f"device='{s.device}'"] if s.device.type != "cpu" else []
+    found += [f"size={tuple(s.shape)}", f"nnz={s._pattern.count}"]
     default = dtypes.get_default_dtype()
     if s.dtype not in (default, default.to_complex(), dtypes.int64, dtypes.bool_):
-        suffixes.append(f"dtype={s.dtype}")
-    parts = []
-    for name, t in ("indices", p.at), ("values", held.detach()):
-        head = f"{name}=tensor("
-        text = printing.contents(t, indent + len(head)) if t.numel() else f"[], size={tuple(t.shape)}"
-        parts.append(f"{head}{text})")
-    suffixes.append(f"layout={sparse_coo}")
+        found.append(f"dtype={s.dtype}")
+    found.append(f"layout={s.layout}")
     if s.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{type(s.grad_fn).__name__}>")
+        found.append(f"grad_fn=<{type(s.grad_fn).__name__}>")
     elif s.requires_grad:
-        suffixes.append("requires_grad=True")
-    text = "tensor(" + (",\n" + " " * indent).join(parts)
-    return printing.add_suffixes(text, suffixes, indent, on_new_line=True)
+        found.append("requires_grad=True")
+    return found
+
+
+def text(name: str, t: Tensor) -> str:
+    """A tensor that makes up a sparse one."""
+    head = f"{name}=tensor("
+    t = t.detach()
+    shown = printing.contents(t, len("tensor(") + len(head)) if t.numel() else f"[], size={tuple(t.shape)}"
+    return f"{head}{shown})"
