@@ -30,7 +30,7 @@ from nbgrad.ops.views.shape import reshape
 
 NONE, BY_ROOT, BY_COUNT = 0, 1, 2  # what a transform is divided by
 _bytes = np.dtype(np.uint8)
-_SMALL = 4096  # numbers of a table that stays as long as its plan
+_SMALL = 256  # numbers of a table that stays as long as its plan
 _WORK = 4  # of a number in a pass, in elements of a simple kernel
 
 
