@@ -549,6 +549,16 @@ def _double(value: Any) -> Any:
     return value if isinstance(value, complex) else float(value)
 
 
+def _takes_power(what: str, into: Tensor, *operands: Any) -> None:
+    """Refuse to write a power to another dtype than its own."""
+    kinds = [x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex) for x in operands]
+    wanted = dtypes.complex128 if any(kinds) else dtypes.float64
+    if into.dtype is not wanted:
+        raise RuntimeError(
+            f"{what} has dtype {into.dtype.scalar_name} but the operation's result requires dtype {wanted.scalar_name}"
+        )
+
+
 @method
 @replayed
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
@@ -558,25 +568,15 @@ def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tens
     >>> torch.float_power(torch.tensor([1, 2, 3]), -1)
     tensor([1.0000, 0.5000, 0.3333], dtype=torch.float64)
     """
-    if out is not None and out.dtype is not dtypes.float64:
-        raise RuntimeError(
-            f"the output given to float_power has dtype {out.dtype.scalar_name} but the operation's result requires dtype Double"
-        )
+    if out is not None:
+        _takes_power("the output given to float_power", out, input, exponent)
     op, args = power(_double(input), _double(exponent))
     return op.function(*args, out=out)
 
 
 @method
 def float_power_(input: Tensor, exponent: Any) -> Tensor:
-    both = input.is_complex() or (
-        exponent.is_complex() if isinstance(exponent, Tensor) else isinstance(exponent, complex)
-    )
-    wanted = dtypes.complex128 if both else dtypes.float64
-    if input.dtype is not wanted:
-        raise RuntimeError(
-            f"the base given to float_power_ has dtype {input.dtype.scalar_name} but the operation's result requires dtype "
-            f"{wanted.scalar_name}"
-        )
+    _takes_power("the base given to float_power_", input, input, exponent)
     return write(*power(input, _double(exponent)))
 
 

@@ -369,7 +369,7 @@ def _by_whole(input: Any, other: Any) -> bool:
 
 
 def _not_into(t: Tensor) -> None:
-    if not t.dtype.is_floating_point:
+    if not t.dtype.inexact:
         raise RuntimeError(f"ldexp can't be cast to the desired output type {t.dtype.scalar_name}")
 
 

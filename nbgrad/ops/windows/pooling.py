@@ -21,7 +21,7 @@ from nbgrad.ops import pointwise as e
 from nbgrad.ops.make.drawn import rand
 from nbgrad.ops.pointwise.activations import relu
 from nbgrad.ops.reduce.sums import mean
-from nbgrad.ops.views.copy import in_format_of
+from nbgrad.ops.views.copy import in_format_of, zeros
 from nbgrad.ops.views.shape import squeeze, unsqueeze
 from nbgrad.ops.views.slices import narrow
 from nbgrad.ops.windows import averages, extremes, geometry
@@ -343,6 +343,8 @@ def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Any:
     kernel = name if dims == 2 else f"{name}_cpu"
     nothing = dims == 2 and (not input.numel() or 0 in outs)
     check_dtype(kernel, input.dtype, input.dtype.is_floating_point or nothing)
+    if input.is_complex():  # of which no kernel is asked for nothing
+        return zeros(input._spec.plain.like((*shape[:-dims], *outs)))
     taps = tuple([averages.evenly(n, m) for n, m in zip(shape[-dims:], outs)])
     return call_of(averages.adaptive_avg_pool[dims], input, taps=taps)
 
