@@ -219,6 +219,14 @@ def test_convolutions_are_numpys() -> None:
             lambda z: T.nn.functional.max_pool1d(z[None], 1),
             "\"max_pool1d_impl\" not implemented for 'ComplexFloat'",
         ),
+        (
+            lambda z: T.mean(z, out=T.tensor(0.0)),
+            "mean.dtype_out(): input types can't be cast to the desired output type Float",
+        ),
+        (
+            lambda z: T.float_power(z, 2, out=T.zeros(2)),
+            "the output given to float_power has dtype Float but the operation's result requires dtype ComplexDouble",
+        ),
         (lambda z: T.isin(z, z), "Unsupported input type encountered for isin(): ComplexFloat"),
         (lambda z: float(z[0]), "value cannot be converted to type double without overflow"),
         (lambda z: T.ones(2).fill_(1j), "value cannot be converted to type float without overflow"),

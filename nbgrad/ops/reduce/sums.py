@@ -206,6 +206,10 @@ def mean(
     own = input._spec.dtype
     d = _no_int_mean(own, dtype)
     if out is not None:
+        if dim is unset and d.is_complex and not out.dtype.is_complex:  # a form of its own in PyTorch
+            raise RuntimeError(
+                f"mean.dtype_out(): input types can't be cast to the desired output type {out.dtype.scalar_name}"
+            )
         # PyTorch takes the sum in the dtype of `out`, and then divides by a number.
         d = out.dtype if out.dtype.inexact else dtypes.get_default_dtype()
         check_out("mean", out, d, (input,))
