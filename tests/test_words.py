@@ -142,7 +142,11 @@ def test_examples_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated", "ignore:Attempted to insert a get_attr Node"
+    "ignore:.torch.jit.script. is deprecated",
+    "ignore:Attempted to insert a get_attr Node",
+    "ignore:Sparse CSR tensor support is in beta",
+    "ignore:Sparse invariant checks are implicitly disabled",
+    "ignore:torch.sparse.SparseTensor",
 )  # its own
 def test_examples_print_what_torch_prints() -> None:
     import torch

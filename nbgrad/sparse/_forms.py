@@ -602,12 +602,16 @@ def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
     return made(Pattern(at, (*p.sizes[:d], 1, *p.sizes[d:]), p.whole), input._held)
 
 
-@form("cat", "concat", "concatenate")
-def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
-    first = tensors[0]
+def _need_sparse(tensors: Sequence[Any]) -> None:
     for k, one in enumerate(tensors):
         if not isinstance(one, SparseTensor):
             raise RuntimeError(f"Concatenating sparse tensors, but a dense tensor was found at position {k}.")
+
+
+@form("cat", "concat", "concatenate")
+def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
+    first = tensors[0]
+    _need_sparse(tensors)
     d, n = _dim(dim, first), len(first._pattern.sizes)
     if d >= n:
         refuse("cat")
@@ -630,16 +634,19 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
 
 @form("stack")
 def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
+    _need_sparse(tensors)
     return cat([unsqueeze(one, dim) for one in tensors], layout.wrap_dim(dim, tensors[0].ndim + 1))
 
 
 @form("hstack")
 def hstack(tensors: Sequence[Any]) -> SparseTensor:
+    _need_sparse(tensors)
     return cat(tensors, 1 if tensors[0].ndim > 1 else 0)
 
 
 @form("vstack")
 def vstack(tensors: Sequence[Any]) -> SparseTensor:
+    _need_sparse(tensors)
     return cat([unsqueeze(one, 0) if one.ndim == 1 else one for one in tensors])
 
 
@@ -691,6 +698,8 @@ def iterate(self: SparseTensor) -> Any:
 
 @form("index_select")
 def select_many(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
+    if isinstance(index, SparseTensor):
+        raise IndexError("index_select() argument index must be 1-D strided (non-sparse) long-tensor.")
     d, p = _dim(dim, input), input._pattern
     size, n = tuple(input.shape)[d], len(p.sizes)
     if d >= n:
