@@ -87,7 +87,9 @@ def _crossing(to: Spec, source: Spec) -> Callable[..., None]:
 
 def _signed(value: Any) -> bool:
     """Whether a zero has a sign, in either part."""
-    return bool(np.signbit(value.real) or np.signbit(value.imag))
+    if value.__class__ is complex:
+        return bool(np.signbit(value.real) or np.signbit(value.imag))
+    return bool(np.signbit(value))
 
 
 def fill_memory(t: Tensor, value: Any) -> None:
