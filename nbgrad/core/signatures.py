@@ -89,7 +89,10 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "float": ("float", lambda v: isinstance(v, (int, float, *_NUMBERS)) or _holds_number(v)),
     "bool": ("bool", lambda v: isinstance(v, bool)),
     "str": ("str", lambda v: isinstance(v, (str, bytes))),
-    "dtype": ("torch.dtype", lambda v: isinstance(v, dtype) or v is float or v is int or v is bool),
+    "dtype": (
+        "torch.dtype",
+        lambda v: isinstance(v, dtype) or v is float or v is int or v is bool or v is complex,
+    ),
     "device": ("torch.device", lambda v: isinstance(v, (device, str)) or _is_int(v)),
     "object": ("object", lambda v: True),
     "truth": ("object", lambda v: v is None or not isinstance(v, Tensor) or v.__bool__() is not None),

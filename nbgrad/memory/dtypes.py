@@ -388,7 +388,7 @@ _PYTHON_TYPES: Final[dict[type, dtype]] = {
 
 
 def to_dtype(obj: object, function: str = "to", position: builtins.int | None = None) -> dtype:
-    """A dtype from a dtype or from Python's float, int or bool; `function` is who asks, for the error."""
+    """A dtype from a dtype or from Python's float, int, bool or complex; `function` is who asks, for the error."""
     return _dtype_argument(obj, function, "dtype", position)
 
 

@@ -320,6 +320,22 @@ def test_real_numbers_among_complex_ones_get_the_real_part(join: Any) -> None:
         T.testing.assert_close(g.detach(), 4 * x.detach())
 
 
+def test_real_numbers_written_to_complex_ones_get_the_real_part() -> None:
+    T.set_warn_always(True)
+    try:
+        for at in (slice(1), 0, ...):
+            x, z = T.tensor([1.0, 2.0], requires_grad=True), T.zeros(2, dtype=T.complex64)
+            z[at] = x[at]
+            (z * (1 + 1j)).abs().square().sum().backward()  # a warning is an error here
+            T.testing.assert_close(x.grad[at], 4 * x.detach()[at])
+    finally:
+        T.set_warn_always(False)
+
+
+def test_pythons_type_is_a_dtype() -> None:
+    assert T.zeros(2, dtype=complex).dtype is T.ones(2).to(complex).dtype is T.complex128
+
+
 def test_divisors_with_one_infinite_part() -> None:
     inf = float("inf")
     z = T.tensor([inf, -inf, complex(0, inf), complex(2, -inf)])

@@ -307,6 +307,14 @@ def to_dtype(input: Tensor, d: dtype) -> Tensor:
     return input if input._spec.dtype is d else _converted(input, d)
 
 
+def part_in(g: Tensor, d: dtype) -> Tensor:
+    """A gradient in the dtype of what was joined to others or written; of what was real, the real part, which is no cast that discards
+    something."""
+    if g._spec.dtype.is_complex and not d.is_complex:
+        g = hooks.clone(hooks.real(g))
+    return to_dtype(g, d)
+
+
 _PLACE_AND_DTYPE = {"device", "dtype"}
 
 
@@ -517,7 +525,7 @@ def _never_called(input: Tensor, src: Tensor) -> Tensor:
 def _back(g: Tensor, src_spec: Spec) -> Tensor:
     if g._spec.shape != src_spec.shape:
         g = hooks.sum_to(g, src_spec.shape)
-    return to_dtype(g, src_spec.dtype)
+    return part_in(g, src_spec.dtype)
 
 
 def _over_each(has: tuple[bool, bool], input: Tensor, src: Tensor) -> Tensor:

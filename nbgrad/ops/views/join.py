@@ -21,7 +21,7 @@ from nbgrad.kernels.cpu.join import side_by_side
 from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Marked, Spec, spec
-from nbgrad.ops.views.copy import copying, to_dtype, zeros
+from nbgrad.ops.views.copy import copying, part_in, zeros
 from nbgrad.ops.views.shape import reshape, unsqueeze
 from nbgrad.ops.views.slices import _select, _select_geometry, _slice, _slice_geometry
 from nbgrad.tape.modes import shared, state
@@ -78,7 +78,7 @@ def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: P
         elif _skipped(sp):
             out.append(zeros(sp.dense()))
         else:
-            out.append(_part_in(_slice(g, dim=dim, start=start, length=length, step=1), sp.dtype))
+            out.append(part_in(_slice(g, dim=dim, start=start, length=length, step=1), sp.dtype))
         start += length
     return out
 
@@ -99,13 +99,6 @@ def _stack_places(g: Spec, specs: Sequence[Spec], dim: int) -> list[tuple[Spec, 
     return [(at, offset * g.itemsize if at.numel else 0) for at, offset in found]
 
 
-def _part_in(g: Tensor, d: dtypes.dtype) -> Tensor:
-    """A part of a gradient in the dtype of what was joined; of complex numbers, what is real."""
-    if g._spec.dtype.is_complex and not d.is_complex:
-        g = hooks.clone(hooks.real(g))
-    return to_dtype(g, d)
-
-
 def _looked_at(
     g: Tensor,
     specs: Sequence[Spec],
@@ -121,7 +114,7 @@ def _looked_at(
         if not w
         else wrap(buf[byte:] if byte else buf, at)
         if sp.dtype is same
-        else _part_in(wrap(buf[byte:] if byte else buf, at), sp.dtype)
+        else part_in(wrap(buf[byte:] if byte else buf, at), sp.dtype)
         for sp, w, (at, byte) in zip(specs, wanted, known)
     ]
 
@@ -152,7 +145,7 @@ def _stack_back(
     if not (state.grad or state.active):
         return _looked_at(g, specs, wanted, parts, _stack_places)
     return [
-        _part_in(_select(g, dim=parts.dim, index=k), sp.dtype) if w else None
+        part_in(_select(g, dim=parts.dim, index=k), sp.dtype) if w else None
         for k, (sp, w) in enumerate(zip(specs, wanted))
     ]
 
