@@ -79,9 +79,9 @@ def linalg_eig(A: Tensor, *, out: Any = None) -> Any:
     order in which they are found. The gradient of the vectors is defined only where no two values are equal and what is made of them
     does not depend on their phases.
 
-    >>> L, V = torch.linalg.eig(torch.tensor([[0.0, -2.0], [2.0, 0.0]]))
+    >>> L, V = torch.linalg.eig(torch.tensor([[0.0, -1.0], [1.0, 0.0]]))
     >>> L
-    tensor([0.+2.j, 0.-2.j])
+    tensor([0.+1.j, 0.-1.j])
     """
     return results("linalg_eig", _checked(A, "linalg.eig", True), out, (A,), exact=(None, None))
 
@@ -90,8 +90,8 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of square matrices, complex numbers in the order in which they are found. The gradient is `V^-H @ diag(g) @ V^H`, V
     being the eigenvectors; of real matrices its real part.
 
-    >>> torch.linalg.eigvals(torch.tensor([[0.0, -2.0], [2.0, 0.0]]))
-    tensor([0.+2.j, 0.-2.j])
+    >>> torch.linalg.eigvals(torch.tensor([[0.0, -1.0], [1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j])
     """
     strict = state.grad and A.requires_grad  # then PyTorch's is that of `eig`
     result = _checked(A, "linalg.eig" if strict else "linalg.eigvals", strict)[0]
