@@ -323,7 +323,7 @@ MAKERS: list[Callable[[Any], object]] = [
     lambda d: T.empty(2, dtype=d, device="meta"),
     lambda d: T.ones_like(T.ones(2), dtype=d),
     lambda d: T.tensor([1], dtype=d),
-    lambda d: T.arange(3, dtype=d),
+    lambda d: T.full((3,), 1, dtype=d),
     lambda d: T.ones(2).to(d),
     lambda d: T.ones(2).type(d),
     lambda d: T.ones(2).view(d),

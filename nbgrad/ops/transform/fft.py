@@ -23,7 +23,7 @@ from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.make.data import tensor
-from nbgrad.ops.transform.passes import Lane, Pass, Passes, Table
+from nbgrad.ops.transform.passes import Factors, Lane, Pass, Passes
 from nbgrad.ops.views.copy import clone
 from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import reshape
@@ -95,7 +95,7 @@ def _kernel(sp: Spec, passes: Passes, step: Pass) -> int:
     return address
 
 
-def _numbers(sp: Spec, table: Table) -> Callable[[], Any]:
+def _numbers(sp: Spec, table: Factors) -> Callable[[], Any]:
     """What gives a table's memory: one that is small is kept, others are looked for."""
     serves, code = sp.backend, _code(sp)
     if table.size > _SMALL:
@@ -105,7 +105,7 @@ def _numbers(sp: Spec, table: Table) -> Callable[[], Any]:
 
 
 @cached(128)
-def _held(serves: Any, table: Table, code: str) -> Any:
+def _held(serves: Any, table: Factors, code: str) -> Any:
     return serves.from_host(table.numbers(code))
 
 
@@ -117,7 +117,7 @@ def _run(sp: Spec, out: Spec, passes: Passes) -> Run:
         launch = serves.launch(
             6, "ddd", _WORK * step.n * step.transforms if items > 1 else items, step.n < FEW
         )
-        roots = _numbers(sp, Table("roots", (step.n,)))
+        roots = _numbers(sp, Factors("roots", (step.n,)))
         tables = [_numbers(sp, t) if t else roots for t in (step.before, step.after)]
         numbers = step.by, step.by * step.sign_out, step.sign
         meta = serves.constants(step.meta())

@@ -1,6 +1,6 @@
 """A Fourier transform as passes of kernels over memory.
 
-Promises the ops `passes()`, the steps that make transforms along one dimension of how they lie, and `Table`s that those need. A transform
+Promises the ops `passes()`, the steps that make transforms along one dimension of how they lie, and `Factors` that those need. A transform
 that fits in a kernel's room is one pass. A longer one of n = n1 * n2 numbers is taken as a matrix of n1 rows: its columns are transformed,
 multiplied by roots of one, then its rows; which is also quicker where there are few transforms, as the lanes of a kernel are then
 columns and rows of one. A length with a large prime is Bluestein's convolution with a chirp, by transforms of a length without.
@@ -32,7 +32,7 @@ class Lane(NamedTuple):
     k: int = 0
 
 
-class Table(NamedTuple):
+class Factors(NamedTuple):
     """Complex numbers by which a pass multiplies: `kind` is the name of a function below, of `given`."""
 
     kind: str
@@ -64,8 +64,8 @@ class Pass(NamedTuple):
     k: int
     whole: int
     lanes: tuple[Lane, ...]
-    before: Table | None
-    after: Table | None
+    before: Factors | None
+    after: Factors | None
     source: int
     target: int
     by: float
@@ -216,8 +216,8 @@ class Passes:
         i: int = 1,
         k: int = 1,
         whole: int | None = None,
-        before: Table | None = None,
-        after: Table | None = None,
+        before: Factors | None = None,
+        after: Factors | None = None,
         by: float = 1.0,
         sign: float = 1.0,
         sign_out: float = 1.0,
@@ -270,7 +270,7 @@ class Passes:
             k=n2,
             whole=step.whole,
             before=step.before,
-            after=Table("turns", (n1, n2)),
+            after=Factors("turns", (n1, n2)),
             sign=step.sign,
         )
         across = Lane(rows, unit * n2, 0 if by_place[1] else step.o, 0, step.k)
@@ -310,13 +310,13 @@ class Passes:
         self.add(
             m, step.source, room, step.x, 2,
             [Lane(lane.size, lane.x, 2 * m * a) for lane, a in zip(step.lanes, at)],
-            step.of, have=step.have, before=Table("chirp", (n, 1)), after=Table("response", (n, m)),
+            step.of, have=step.have, before=Factors("chirp", (n, 1)), after=Factors("response", (n, m)),
             sign=step.sign, sign_out=-1.0,
         )  # fmt: skip
         self.add(
             m, room, step.target, 2, step.o,
             [Lane(lane.size, 2 * m * a, lane.o) for lane, a in zip(step.lanes, at)],
-            to="complex" if step.to == "half" else step.to, keep=step.keep, whole=n, after=Table("chirp", (n, -1)),
+            to="complex" if step.to == "half" else step.to, keep=step.keep, whole=n, after=Factors("chirp", (n, -1)),
             by=step.by / m, sign_out=-step.sign_out, of_real=step.of_real,
         )  # fmt: skip
 
