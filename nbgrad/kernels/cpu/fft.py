@@ -118,7 +118,8 @@ def @NAME@(start, stop, meta, o, x, roots, before, after, by, by_im, sign):
             times(a, here, n, after, k_at, k_step, written)
         if tables & 4:
             for j in range({L}):
-                for place in (0, whole // 2 if whole % 2 == 0 else 0):
+                for half in range(2 - whole % 2):
+                    place = half * (whole // 2)
                     k = (place - k_at[j]) // k_step
                     if 0 <= k < n and k_at[j] + k_step * k == place:
                         a[here + {L2} * k + {L} + j] = F(0)

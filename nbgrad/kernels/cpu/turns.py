@@ -202,4 +202,7 @@ def eigenvectors(code: str) -> tuple[str, tuple[str, ...]]:
     """Of the widest numbers ("f8", "c16"). `meta` holds the rows of a matrix, of which there are MOST at most, and whether its last row is
     reduced first, as LAPACK does where it reads the upper triangle: such a matrix is given back to front, in both directions; and whether
     what is there is exact to float32 only, of which fewer turns are enough."""
-    return _TURN.format(most=MOST, code=code), ("i8", "i8", "*i8", f"*{code}", f"*{code}")
+    text = _TURN.format(most=MOST, code=code)
+    if code[0] == "f":  # what is said of parts is in no dialect of real numbers
+        text = text.replace(".conjugate()", "").replace(".real", "").replace("alpha.imag", "0.0")
+    return text, ("i8", "i8", "*i8", f"*{code}", f"*{code}")
