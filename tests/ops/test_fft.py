@@ -11,7 +11,7 @@ import pytest
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import fft as kernels
 from nbgrad.ops.transform.fft import _held
-from nbgrad.ops.transform.passes import Lane, Passes, Table, factors
+from nbgrad.ops.transform.passes import Factors, Lane, Passes, factors
 from tests.support import T
 
 # One pass; two where there are few; longer than the room, in two and in three; with a large prime, in one pass and in more.
@@ -100,7 +100,7 @@ def test_the_text_runs_as_python(code: str, lanes: int, longest: int) -> None:
     (step,) = passes.steps
     of = {"f4": np.complex64, "f8": np.complex128}[code]
     x, o = numbers(11, 12).astype(of), np.zeros((11, 12), of)
-    roots = Table("roots", (12,)).numbers(code).view(code)
+    roots = Factors("roots", (12,)).numbers(code).view(code)
     flat = [a.reshape(-1).view(code) for a in (o, x)]
     items = -(-11 // lanes)
     kernel.python()(0, items, np.array(step.meta()), *flat, roots, roots, roots, 0.5, -0.5, 1.0)
@@ -111,7 +111,7 @@ def test_large_tables_are_not_held_by_plans() -> None:
     """However many lengths a program has transformed, memory holds the tables of a few."""
     x = T.ones(2**14)
     T.fft.fft(x)
-    kept = weakref.ref(_held(T.ones(1)._spec.backend, Table("turns", (128, 128)), "f4"))
+    kept = weakref.ref(_held(T.ones(1)._spec.backend, Factors("turns", (128, 128)), "f4"))
     assert kept() is not None
     _held.cache_clear()
     gc.collect()

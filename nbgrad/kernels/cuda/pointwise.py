@@ -30,7 +30,10 @@ def elementwise(
 ) -> Own:
     """Of a flat formula, or one over rows."""
     e = templates.element(title, exprs, inputs, outputs, kind, nd, out_steps)
-    copies = nd and title == "copy" and "".join(e.steps) == "gg"
+    paired = "c" in [
+        c[:1] for c in (*outputs, *(v.code for v in inputs))
+    ]  # two numbers of memory each, no tile's element
+    copies = nd and title == "copy" and "".join(e.steps) == "gg" and not paired
     loop = _rows(e, len(outputs) + len(inputs), copies) if nd else _flat(e, len(outputs))
     if copies:
         memory = {"b1": "np.uint8", "f2": "np.uint16", "g2": "np.uint16"}

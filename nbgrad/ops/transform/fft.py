@@ -20,13 +20,13 @@ from nbgrad.kernels.cpu import fft as kernels
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
-from nbgrad.memory.storage import Spec
+from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.make.data import tensor
 from nbgrad.ops.transform.passes import Factors, Lane, Pass, Passes
-from nbgrad.ops.views.copy import clone
+from nbgrad.ops.views.copy import clone, fill_memory, full
 from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import reshape
+from nbgrad.ops.views.slices import select
 
 NONE, BY_ROOT, BY_COUNT = 0, 1, 2  # what a transform is divided by
 _bytes = np.dtype(np.uint8)
@@ -177,10 +177,11 @@ def _fft_c2c(input: Spec, *, dim: Ints, normalization: int, forward: bool) -> Ru
 def _weights(g: Tensor, dim: int, n: int, inner: float) -> Tensor:
     """`g`, of which those that stand for their conjugates as well are multiplied by a number."""
     count = tuple.__getitem__(g.shape, dim)
-    factors = [1.0, *[inner] * (n - count), *[1.0] * (2 * count - 1 - n)]
+    made = full(spec(g._spec.dtype.to_real(), (count,), None, g._spec.device), inner)
+    for alone in (0, *range(1 + n - count, count)):
+        fill_memory(select(made, 0, alone), 1.0)
     shape = [1] * g.ndim
     shape[dim] = count
-    made = tensor(factors, dtype=g._spec.dtype.to_real(), device=g._spec.device)
     return e.mul(g, reshape(made, tuple(shape)))
 
 
