@@ -62,8 +62,8 @@ def to_sparse_coo(self: Tensor) -> Tensor:
 
 
 @method
-def to_sparse_csr(self: Tensor) -> Tensor:
-    """The elements of a matrix that are not zero, by rows.
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
+    """The elements of a matrix that are not zero, by rows. Values with dimensions of their own (`dense_dim`) are not built.
 
     >>> torch.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr()
     tensor(crow_indices=tensor([0, 1, 3]),
@@ -71,6 +71,8 @@ def to_sparse_csr(self: Tensor) -> Tensor:
            values=tensor([2., 3., 4.]), size=(2, 2), nnz=3,
            layout=torch.sparse_csr)
     """
+    if dense_dim:
+        raise NotImplementedError("nbgrad has no sparse tensors by rows of which values have dimensions")
     made: Tensor = _coo("_rows").of(self)
     return made
 

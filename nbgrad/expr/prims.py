@@ -764,9 +764,9 @@ def real(x: Number) -> Number:
     return x
 
 
-@primitive(spell={"float": "F(0)"})
-def imag(x: float) -> float:
-    return 0.0
+@primitive(spell={"float": "F(0)", "int": "F(0)", "bool": "False"})
+def imag(x: Number) -> Number:
+    return type(x)(0)
 
 
 @primitive(spell={"float": "({0} if {0} != {0} else (F(math.pi) if {0} < F(0) else F(0)))"})

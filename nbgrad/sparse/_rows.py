@@ -91,7 +91,7 @@ class RowTensor(SparseTensor):
         """Of layout `sparse_coo` alone."""
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got SparseCsr")
 
-    def to_sparse_csr(self) -> Tensor:
+    def to_sparse_csr(self, dense_dim: int | None = None) -> Tensor:
         """The matrix itself."""
         return self
 
