@@ -974,6 +974,7 @@ class Hooks:
     moved: Callable[[Tensor, Any, device], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
     conj: Callable[[Tensor], Tensor]
+    conj_back: Callable[[Tensor], Tensor]
     real: Callable[[Tensor], Tensor]
     look: Callable[[Tensor, Spec, int], Tensor]
     scalar: Callable[..., Tensor]

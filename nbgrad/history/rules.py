@@ -627,7 +627,7 @@ class OpRule:
         ):
             turned = [x if x is None else hooks.conj(x) for x in g] if type(g) is list else hooks.conj(g)
             made = self.registered(node, turned, mask) if graph else self.raw(turned, node, mask, False)
-            return tuple([x if x is None else hooks.conj(x) for x in made])
+            return tuple([x if x is None else hooks.conj_back(x) for x in made])
         if graph:
             return self.registered(node, g, mask)
         own = False

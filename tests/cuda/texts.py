@@ -39,7 +39,14 @@ DTYPES = {
         "u1": np.uint8,
         "u4": np.uint32,
     },
-    **{"i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64},
+    **{
+        "i1": np.int8,
+        "i2": np.int16,
+        "i4": np.int32,
+        "i8": np.int64,
+        "c8": np.complex64,
+        "c16": np.complex128,
+    },
 }
 # What counts along, and so is for one thread; what only the host's texts import.
 COUNTS = {"bounds", "count_b1", "nonzero_b1", "turned_f4", "turned_f8"}

@@ -101,7 +101,17 @@ def conj(input: Tensor) -> Tensor:
     return made
 
 
+# Of what was computed of conjugates: a part that is zero is no -0.0, as it would not be had they not been turned.
+_conjugate_back = stanza(
+    lambda input: p.join(p.real(input), 0.0 - p.imag(input)),
+    name="conj_back",
+    node="ConjBackward0",
+    method=False,
+    shared=False,
+)
+
 hooks.conj = conj
+hooks.conj_back = lambda t: _conjugate_back(t) if t._spec.dtype.is_complex else t
 
 
 @method_alone
