@@ -208,7 +208,7 @@ def _of_numbers_too(
 ) -> Kernel:
     """Of operands one of which lies on the CPU, without dimensions: it is a number, read at the call."""
     away = [isinstance(o, Spec) and o.device is not outs[0].device for o in operands]
-    number = float if kind[0] == "f" else int
+    number = {"f": float, "c": complex}.get(kind[0], int)
     near = [number if far else o for o, far in zip(operands, away)]
     k = Kernel.of(title, exprs, params, logical, near, outs, kind, over, narrow, rounded)
     given = [j for j in _tensors_first(operands) if j != over]

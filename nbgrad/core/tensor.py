@@ -971,7 +971,7 @@ class Hooks:
     copy_memory: Callable[[Tensor, Tensor], None]  # no history, no count
     as_strided: Callable[..., Tensor]
     to_dtype: Callable[[Tensor, Any], Tensor]
-    moved: Callable[[Tensor, Any, device], Tensor]
+    part_in: Callable[[Tensor, Any, device], Tensor]  # a gradient in a dtype and on a device
     sum_to: Callable[[Tensor, Any], Tensor]
     conj: Callable[[Tensor], Tensor]
     conj_back: Callable[[Tensor], Tensor]

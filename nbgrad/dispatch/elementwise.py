@@ -344,12 +344,14 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
         operands = operands_of(op, args)
     if out is not None:
         derived = op.promote not in ("compare", "bool") and len(op.flat) < len(op.params)
-        check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact, derived)
+        compute, made = dtypes_of(op, operands)
+        exact = None if compute.is_complex and op.real_valued else op.exact  # sizes go into complex numbers
+        check_out(op.name, out, made, args, exact, derived)
         check_apart(out, args)
         result = call(op, args)
         if any(a is out for a in args):  # what is read as well is not resized
             layout.check_target(out._spec.shape, result._spec.shape)
-        return into(op.name, out, result, args, op.exact, derived=derived)
+        return into(op.name, out, result, args, exact, derived=derived)
     if state.active and transforms.wrapped(args):
         return transforms.elementwise(op, args)
     plan, buf = launched(op, args)

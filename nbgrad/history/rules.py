@@ -284,10 +284,8 @@ def _fit(grad: Tensor, operand: Spec) -> Tensor:
     """Undo broadcasting and promotion: the gradient in the shape and dtype of the input, and where that is."""
     if grad._spec.shape != operand.shape:
         grad = hooks.sum_to(grad, operand.shape)
-    if grad._spec.dtype.is_complex and not operand.dtype.is_complex:
-        grad = hooks.clone(hooks.real(grad))
     same = grad._spec.dtype is operand.dtype and grad._spec.device is operand.device
-    return grad if same else hooks.moved(grad, operand.dtype, operand.device)
+    return grad if same else hooks.part_in(grad, operand.dtype, operand.device)
 
 
 def _runner(

@@ -64,3 +64,12 @@ def test_counts_of_repetitions_are_where_what_is_repeated_is(times: list[int]) -
 def test_ranks_are_where_what_is_in_order_is() -> None:
     with pytest.raises(RuntimeError, match=re.escape("quantile() q tensor must be on the same device")):
         T.ones(3, device=DEVICE).quantile(T.tensor([0.5]))
+
+
+def test_a_complex_number_on_the_cpu_is_a_number() -> None:
+    """Beside real and complex operands, and at a call that is planned already."""
+    x = T.ones(2, device=DEVICE)
+    for number in (2j, 1 - 1j):
+        for operand in (x, x * 1j):
+            got = (operand * T.tensor(number)).cpu().tolist()
+            assert got == (operand.cpu() * number).tolist()

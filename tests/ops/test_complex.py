@@ -371,3 +371,26 @@ def test_a_complex_weight_over_its_largest_singular_value() -> None:
     assert abs(T.linalg.matrix_norm(layer.weight, 2) - 1) < 1e-9
     with pytest.raises(ValueError, match="does not support complex"):
         T.nn.utils.parametrizations.orthogonal(layer, orthogonal_map="householder")
+
+
+def test_a_power_that_is_complex_has_no_room_in_real_numbers() -> None:
+    x = T.tensor([1.0, -2.0])
+    for exponent in (1j, 2 + 0j):
+        with pytest.raises(
+            RuntimeError, match="result type ComplexFloat can't be cast to the desired output type Float"
+        ):
+            x.pow_(exponent)
+    assert x.tolist() == [1.0, -2.0]
+
+
+def test_pairs_that_begin_at_an_odd_place_are_refused_each_time() -> None:
+    a = T.arange(10.0)
+    for _ in range(2):
+        assert T.view_as_complex(a[2:6].view(2, 2)).tolist() == [2 + 3j, 4 + 5j]
+        with pytest.raises(RuntimeError, match="Tensor must have a storage_offset divisible by 2"):
+            T.view_as_complex(a[1:5].view(2, 2))
+
+
+def test_absolute_values_go_into_complex_numbers() -> None:
+    z, out = T.tensor([3 + 4j]), T.zeros(1, dtype=T.complex64)
+    assert T.abs(z, out=out) is out and out.tolist() == [5 + 0j]

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from nbgrad.core.op import ElementwiseOp
-from nbgrad.core.plan import common_dtype, number_type
+from nbgrad.core.plan import check_cast, common_dtype, number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
@@ -407,6 +407,8 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method
 def _t_pow_(self: Tensor, exponent: Any) -> Tensor:
     op, args = power(self, exponent)
+    if args[0] is not self:  # it became complex for a complex exponent, as which it has no room
+        check_cast(args[0].dtype, self.dtype)
     return inplace(op, args)
 
 

@@ -503,6 +503,8 @@ def _addcdiv(input, tensor1, tensor2, value):
 
 def _value(operands: tuple[Any, ...], value: Any) -> Any:
     """A factor as the kernel takes it: of integers, without its fraction."""
+    if type(value) is int:
+        return value
     kinds = [t._spec.dtype for t in operands if isinstance(t, Tensor)]
     if isinstance(value, complex) and not any([d.is_complex for d in kinds]):
         value = dtypes.fitting(value, reduce(dtypes.promote_types, kinds))

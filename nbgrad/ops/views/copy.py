@@ -261,17 +261,11 @@ def contiguous(input: Tensor, *, memory_format: layout.memory_format = layout.co
     return made
 
 
-def _to_copy_rule(g: Tensor, input_spec: Spec) -> Tensor:
-    """Of what was real the gradient is, which is no cast that discards something."""
-    real = g._spec.dtype.is_complex and not input_spec.dtype.is_complex
-    return moved(g.real if real else g, input_spec.dtype, input_spec.device)
-
-
 @prepared(
     "ToCopy",
     tangent=LINEAR,
     batch=lambda x, **static: _convert_each(x, **static),
-    input=_to_copy_rule,
+    input=lambda g, input_spec: part_in(g, input_spec.dtype, input_spec.device),
 )
 def _to_copy(input: Spec, *, dtype: dtype, device: _device, strides: Ints | None) -> Run:
     made = clone_spec(input) if strides is None else input.like(strides=strides)
@@ -307,12 +301,12 @@ def to_dtype(input: Tensor, d: dtype) -> Tensor:
     return input if input._spec.dtype is d else _converted(input, d)
 
 
-def part_in(g: Tensor, d: dtype) -> Tensor:
-    """A gradient in the dtype of what was joined to others or written; of what was real, the real part, which is no cast that discards
+def part_in(g: Tensor, d: dtype, where: _device | None = None) -> Tensor:
+    """A gradient in the dtype of what it is for, and where that is; of what was real, the real part, which is no cast that discards
     something."""
     if g._spec.dtype.is_complex and not d.is_complex:
-        g = hooks.clone(hooks.real(g))
-    return to_dtype(g, d)
+        g = clone(hooks.real(g))
+    return moved(g, d, where or g._spec.device)
 
 
 _PLACE_AND_DTYPE = {"device", "dtype"}
@@ -731,6 +725,6 @@ def in_place(
 
 hooks.copier = copier
 hooks.clone, hooks.contiguous, hooks.copy_, hooks.copy_memory = _clone, contiguous, copy_, copy_memory
-hooks.to_dtype, hooks.moved, hooks.zeros, hooks.scalar = to_dtype, moved, zeros, scalar
+hooks.to_dtype, hooks.part_in, hooks.zeros, hooks.scalar = to_dtype, part_in, zeros, scalar
 hooks.ones_like = lambda t: full(t._spec.dense(), 1)
 __all__ = ["clone"]

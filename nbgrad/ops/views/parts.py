@@ -62,13 +62,20 @@ def view_as_real(input: Tensor) -> Any:
     return call_of(_as_real, input)
 
 
-@viewed
-def view_as_complex(input: Tensor) -> Any:
+def view_as_complex(input: Tensor) -> Tensor:
     """A view of pairs of real numbers, which lie side by side in the last dimension, as complex ones.
 
     >>> torch.view_as_complex(torch.tensor([[1.0, 2.0], [3.0, 0.0]]))
     tensor([1.+2.j, 3.+0.j])
     """
+    shown: Tensor = _shown_as_complex(input)
+    if input.storage_offset() % 2:  # which no Spec tells
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    return shown
+
+
+@viewed
+def _shown_as_complex(input: Tensor) -> Any:
     sp = input._spec
     if sp.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(
@@ -83,8 +90,6 @@ def view_as_complex(input: Tensor) -> Any:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any([s % 2 for s in sp.strides[:-1]]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-    if input.storage_offset() % 2:
-        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return call_of(_as_complex, input)
 
 
