@@ -131,12 +131,8 @@ def one_hot() -> tuple[str, tuple[str, ...]]:
     return _ONE_HOT, ("i8", "i8", "*i8", "*i8", "*i8", "i8")
 
 
-_HISTOGRAM = '''"""How many elements lie in each of equal parts of a range, or of all of them; and whether that is none."""
-import numpy as np
-F = {scalar}
-
-
-def @NAME@(start, stop, x, o, found, bins, given, low, high):
+# The least and the largest element, unless the range is given.
+_ENDS = """\
     if not given:
         low = high = np.float64(x[start])
         for k in range(start, stop):
@@ -145,7 +141,15 @@ def @NAME@(start, stop, x, o, found, bins, given, low, high):
                 low = v
             if (v > high) | (v != v):
                 high = v
-    if low == high:
+"""
+
+_HISTOGRAM = '''"""How many elements lie in each of equal parts of a range, or of all of them; and whether that is none."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, x, o, found, bins, given, low, high):
+{ends}    if low == high:
         low, high = low - 1, high + 1
     fine = (low > -np.inf) & (high < np.inf)
     if fine:
@@ -161,7 +165,7 @@ def @NAME@(start, stop, x, o, found, bins, given, low, high):
 
 @cached(2)
 def histogram(code: str) -> tuple[str, tuple[str, ...]]:
-    source = _HISTOGRAM.format(scalar=SCALARS[code])
+    source = _HISTOGRAM.format(scalar=SCALARS[code], ends=_ENDS)
     return source, ("i8", "i8", f"*{code}", f"*{code}", "*i8", "i8", "i8", "f8", "f8")
 
 
@@ -172,15 +176,7 @@ F = {scalar}
 
 
 def @NAME@(start, stop, x, edges, o, found, bins, given, low, high):
-    if not given:
-        low = high = np.float64(x[start])
-        for k in range(start, stop):
-            v = np.float64(x[k])
-            if (v < low) | (v != v):
-                low = v
-            if (v > high) | (v != v):
-                high = v
-    if low == high:
+{ends}    if low == high:
         low, high = low - 0.5, high + 0.5
     fine = (low > -np.inf) & (high < np.inf)
     if fine:
@@ -205,7 +201,7 @@ def @NAME@(start, stop, x, edges, o, found, bins, given, low, high):
 
 @cached(2)
 def binned(code: str) -> tuple[str, tuple[str, ...]]:
-    source = _BINNED.format(scalar=SCALARS[code])
+    source = _BINNED.format(scalar=SCALARS[code], ends=_ENDS)
     return source, ("i8", "i8", f"*{code}", f"*{code}", f"*{code}", "*i8", "i8", "i8", "f8", "f8")
 
 

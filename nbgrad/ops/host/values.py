@@ -189,7 +189,10 @@ def _float(self: Tensor) -> float:
     read = self._spec.read
     if read is None or (_due and self._rg and state.grad and requires(self)):
         return float(_real(_number(self), dtypes.float64))
-    return float(_real(read(self._buf)[0], dtypes.float64))
+    try:
+        return float(read(self._buf)[0])
+    except TypeError:  # of a complex number
+        return float(_real(read(self._buf)[0], dtypes.float64))
 
 
 def _complex(self: Tensor) -> complex:
@@ -209,7 +212,10 @@ def _int(self: Tensor) -> int:
     """
     read = self._spec.read
     if read is not None:
-        return int(_real(read(self._buf)[0], dtypes.int64))
+        try:
+            return int(read(self._buf)[0])
+        except TypeError:  # of a complex number
+            return int(_real(read(self._buf)[0], dtypes.int64))
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     return int(_real(self._host(_NO_ITEM).item(), dtypes.int64))

@@ -225,18 +225,11 @@ def scatter_reduce(
     """
     _need_tensor("scatter_reduce", "src", 3, src)
     no_complex_gradient("scatter_reduce", input, src)  # which the form in place has
-    return _scatter_reduced(input, dim, index, src, reduce, include_self=include_self, out=out)
+    return _scatter_reduced(input, dim, index, src, reduce, include_self, out)
 
 
 def _scatter_reduced(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Tensor,
-    reduce: str,
-    *,
-    include_self: bool = True,
-    out: Tensor | None = None,
+    input: Tensor, dim: int, index: Tensor, src: Any, reduce: str, include_self: bool = True, out: Any = None
 ) -> Tensor:
     _need_tensor("scatter_reduce", "src", 3, src)
     if reduce in ("max", "min"):  # as PyTorch takes them, and says so nowhere
@@ -290,18 +283,17 @@ def index_reduce(
     """
     _need_tensor("index_reduce", "source", 3, source)
     no_complex_gradient("index_reduce", input, source)  # which the form in place has
-    return _index_reduced(input, dim, index, source, reduce, include_self=include_self, out=out)
+    return _index_reduced(input, dim, index, source, reduce, include_self, out)
 
 
 def _index_reduced(
     input: Tensor,
     dim: int,
     index: Tensor,
-    source: Tensor,
+    source: Any,
     reduce: str,
-    *,
     include_self: bool = True,
-    out: Tensor | None = None,
+    out: Any = None,
 ) -> Tensor:
     _check_slices("index_reduce", input, dim, index, source)
     if reduce not in _MOVES or reduce == "sum":

@@ -139,8 +139,10 @@ def _mean_back(g: Tensor, input: Tensor, dims: Ints) -> Tensor:
     return spread(e.div(g, _count(input._spec, dims) or 1), input.shape)
 
 
+# How far complex numbers are from their mean is real: none of these is holomorphic.
 @prepared(
     "Var",
+    holomorphic=False,
     input=lambda g, input, dims, correction, keepdim: _var_back(
         _kept(g, input.ndim, dims, keepdim), input, dims, correction
     ),
@@ -152,6 +154,7 @@ def _var(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
 
 @prepared(
     "Std",
+    holomorphic=False,
     input=lambda g, y, input, dims, correction, keepdim: _std_back(
         _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim), input, dims, correction
     ),
@@ -184,18 +187,14 @@ def _std_mean_rule(
     )
 
 
-@prepared("VarMean", input=_var_mean_rule)
+@prepared("VarMean", holomorphic=False, input=_var_mean_rule)
 def _var_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
     return _moments("var", input, dims, correction, keepdim)
 
 
-@prepared("StdMean", input=_std_mean_rule)
+@prepared("StdMean", holomorphic=False, input=_std_mean_rule)
 def _std_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
     return _moments("std", input, dims, correction, keepdim)
-
-
-for _op in (_var, _std, _var_mean, _std_mean):
-    _op.op.holomorphic = False  # type: ignore[attr-defined]  # how far complex numbers are from their mean
 
 
 def _spread_of(
