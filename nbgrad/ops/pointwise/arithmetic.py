@@ -348,25 +348,23 @@ def _pow_tensor(input, exponent):
 def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     if isinstance(exponent, Tensor) or not isinstance(input, Tensor):
         return _pow_tensor.op, (input, exponent)
-    kind = number_type(exponent)
+    kind, d = number_type(exponent), input._spec.dtype
     if kind is None:
         return _pow_tensor.op, (input, exponent)
-    if kind is bool and input.dtype is dtypes.bool_:  # True ** True, and all to the power False
+    if kind is bool and d is dtypes.bool_:  # True ** True, and all to the power False
         return bitwise_or.op, (input, not exponent)
-    if kind is complex or input.dtype.is_complex:
+    if kind is complex or d.is_complex:
         x = to_dtype(input, common_dtype([input._spec, kind]))
         special = _COMPLEX_POWERS.get(exponent)
         return (_pow_number.op, (x, exponent)) if special is None else (special.op, (x,))
-    if not input.dtype.is_floating_point and kind is not float:
+    if not d.is_floating_point and kind is not float:
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return _pow_number.op, (input, exponent)
-    if not -_FLOAT_MAX <= exponent <= _FLOAT_MAX and not (
-        input.dtype.narrow or input.dtype is dtypes.float64
-    ):
+    if not -_FLOAT_MAX <= exponent <= _FLOAT_MAX and not (d.narrow or d is dtypes.float64):
         exponent = math.copysign(math.inf, exponent) if exponent == exponent else exponent
     # The exponents that PyTorch, too, computes without pow; a number otherwise stays an argument of the kernel.
-    special = (_FLOAT_POWERS if input.dtype.is_floating_point else _ROOTS).get(exponent)
+    special = (_FLOAT_POWERS if d.is_floating_point else _ROOTS).get(exponent)
     return (_pow_number.op, (input, exponent)) if special is None else (special.op, (input,))
 
 
