@@ -54,10 +54,14 @@ def tape(m: Any, e: Eval, args: tuple[Any, ...]) -> Callable[[], Any]:
 
 def of_loops(e: Eval, args: tuple[Any, ...]) -> Callable[[], Any]:
     f = made(e.function)
-    text = f._make("adjoint", f._kinds(args), e.wrt)
+    text, first = f._make("adjoint", f._kinds(args), e.wrt).fresh
 
     def gradient() -> Any:
-        bars = [np.zeros_like(a) for n, a in zip(f.names, args) if n in text.bars]
+        bars = [
+            (np.empty_like if n in first else np.zeros_like)(a)
+            for n, a in zip(f.names, args)
+            if n in text.bars
+        ]
         text(*args, *bars, 1.0)
         return bars
 

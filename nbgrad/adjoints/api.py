@@ -11,7 +11,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from nbgrad.adjoints import methods, quick
 from nbgrad.adjoints.analyse import POLICIES, Policy
 from nbgrad.adjoints.expressions import held_by
+from nbgrad.adjoints.fresh import written_first
 from nbgrad.adjoints.held import Held, Memory
 from nbgrad.adjoints.ir import Expr, Program, Refused, Several, arranged, statements, writes
 from nbgrad.adjoints.kinds import (
@@ -83,6 +84,15 @@ class Made:
             if pieces is not None:
                 return pieces
         return quick.compiled(self.name, self.text, self.text.known, self.helpers, self.program.name)
+
+    @functools.cached_property
+    def fresh(self) -> tuple[Made, frozenset[str]]:
+        """The adjoint for which some parameters' bars, which are named, may hold anything."""
+        p = self.program
+        pairs = zip(self.text.params[len(p.params) :], self.bars)
+        bars = {bar: name for bar, name in pairs if name not in self.written}  # as those begin from seeds
+        text, first = written_first(self.name, self.text, bars)
+        return replace(self, text=text) if first else self, frozenset(bars[bar] for bar in first)
 
     def __call__(self, *args: Any) -> Any:
         return self.compiled(*args)
@@ -641,13 +651,14 @@ class Differentiable:
                 f"{self.function.__name__}() gives {n} results and writes {len(outs)} arrays; {len(seeds)} seeds were given"
             )
         of_outs = {name: s for name, s in zip(outs, seeds[n:]) if s is not None}
+        adjoint, fresh = made.fresh
         bars = {}
         for name, a in zip(p.params, flat):
             if name in made.bars:
-                bars[name] = np.zeros(a.shape, a.dtype)
+                bars[name] = (np.empty if name in fresh else np.zeros)(a.shape, a.dtype)
                 if name in of_outs:
                     bars[name][...] = like(of_outs[name], a, f"the seed of {name}")
-        found = made.compiled(*flat, *bars.values(), *[as_seed(s) for s in seeds[:n]])
+        found = adjoint(*flat, *bars.values(), *[as_seed(s) for s in seeds[:n]])
         listed = as_list(found)
         scalars = iter(listed[n:])
         grads = [bars[name] if name in p.arrays else next(scalars) for name in made.wrt]

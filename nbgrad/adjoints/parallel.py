@@ -337,7 +337,7 @@ def _deal(step: Turns, given: list[Any]) -> None:
     began = time.perf_counter()
     if threads == 1:
         call(0, parts, *given)
-    else:
+    elif not call.in_parts(parts, *given):
         left = iter(range(parts))
 
         def help_out() -> None:

@@ -732,8 +732,10 @@ def fits(kinds: str) -> bool:
     return GENERAL > 0 and max(general - GENERAL, 0) + max(floats - FLOATS, 0) <= STACK[-1]
 
 
-def function(way: str, kinds: str) -> Callable[..., None]:
-    known = b"".join([word.to_bytes(8, sys.byteorder) for word in (ctypes.addressof(_watching), id(ndarray))])
+def function(way: str, kinds: str, told: bool = True) -> Callable[..., None]:
+    """Of launches that are not `told` nobody who watches hears."""
+    watched = ctypes.addressof(_watching if told else _nobody)
+    known = b"".join([word.to_bytes(8, sys.byteorder) for word in (watched, id(ndarray))])
     return python_function(way, _functions()[way], known + kinds.encode())
 
 
@@ -746,6 +748,7 @@ def python_function(name: str, address: int, told: bytes) -> Callable[..., Any]:
 
 
 _watching = ctypes.c_int64(0)  # the address of who is told of launches
+_nobody = ctypes.c_int64(0)
 _KINDS = 16  # where kinds begin in what a launch tells of its function
 
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from nbgrad.base.tables import cached
 from nbgrad.kernels import build, compiling, image, progress
+from nbgrad.kernels.launch import untold
 from nbgrad.kernels.processor import HERE
 from nbgrad.kernels.store import store
 
@@ -257,6 +258,32 @@ bad:
 }
 """
 
+# A kernel over a range of parts: of the words that an entry takes the first two are each thread's own. What failed stands in `failed`.
+_PARTS = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define void @parts(i64 %start, i64 %stop, ptr %words, ptr %failed, i64 %count, i64 %address) {
+  %own = alloca i64, i64 %count, align 16
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %own, ptr %words, i64 %bytes, i1 false)
+  store i64 %start, ptr %own
+  %at_stop = getelementptr i64, ptr %own, i64 1
+  store i64 %stop, ptr %at_stop
+  %out = alloca i64
+  %function = inttoptr i64 %address to ptr
+  %status = call i32 %function(ptr %own, ptr %out)
+  %good = icmp eq i32 %status, 0
+  br i1 %good, label %end, label %tell
+tell:
+  %what = load i64, ptr %out
+  %at_what = getelementptr i64, ptr %failed, i64 1
+  store atomic i64 %what, ptr %at_what seq_cst, align 8
+  store atomic i64 1, ptr %failed seq_cst, align 8
+  br label %end
+end:
+  ret void
+}
+"""
+
 
 # ---------------------------------------------------------------- calls
 
@@ -264,6 +291,11 @@ bad:
 @cached(1)
 def _call() -> int:
     return build.native("entry", build.filled(_CALL), ["entry"], "calls of plain functions")["entry"]
+
+
+@cached(1)
+def _parts() -> int:
+    return build.native("parts", _PARTS, ["parts"], "parts of plain functions")["parts"]
 
 
 @cached(256)
@@ -306,11 +338,25 @@ class Entry:
     """What is called: numbers and arrays in, numbers and arrays out. `codes` says what each argument is, which is not asked again; `quick`
     looks itself whether they are that."""
 
-    __slots__ = ("_address", "_arrays", "_call", "_none", "_row", "_rows", "_single", "_size", "_strict")
+    __slots__ = (
+        "_address",
+        "_arrays",
+        "_call",
+        "_none",
+        "_row",
+        "_rows",
+        "_single",
+        "_size",
+        "_strict",
+        "_words",
+    )
     OTHER = OTHER
 
     def __init__(self, address: int, codes: Sequence[str], results: str) -> None:
         self._address = address
+        self._words = struct.Struct(
+            "@" + "".join(["q" * (1 + 2 * _rank(c)) if ":" in c else c.replace("?", "q") for c in codes])
+        )
         self._call = _caller(tuple(codes), False)
         self._strict = _caller(tuple(codes), True)
         listed = results.split()
@@ -337,6 +383,24 @@ class Entry:
     def quick(self, *args: Any) -> Any:
         """As if it were called, or OTHER."""
         return self._called(self._strict, args)
+
+    def in_parts(self, n: int, args: Sequence[Any]) -> bool:
+        """Calls it, which gives nothing, with parts of the range 0..n before the arguments, each thread of the crew with some. Whether
+        there is a crew."""
+        launch = untold()
+        if launch is None:
+            return False
+        words: list[Any] = [0, n]
+        for a in args:
+            words += (
+                [a.__array_interface__["data"][0], *a.shape, *a.strides] if isinstance(a, np.ndarray) else [a]
+            )
+        failed = np.zeros(2, np.int64)
+        row = np.frombuffer(self._words.pack(*words), np.uint8)
+        launch(_parts(), n, row, failed, len(words), self._address)
+        if failed[0]:
+            raise _told(int(failed[1]))
+        return True
 
     def _called(self, call: Callable[..., int], args: tuple[Any, ...]) -> Any:
         rows = self._rows

@@ -12,7 +12,7 @@ import functools
 import inspect
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -123,12 +123,20 @@ class Compiled:
             found = latest.quick(*args)
             if found is not latest.OTHER:
                 return found
-        codes = tuple([_code(a) for a in args])
-        entry = self._entries.get(codes) or self._entry(codes)
+        entry = self._entry(args)
         self._latest = entry if hasattr(entry, "quick") else None
         return entry(*args)
 
-    def _entry(self, codes: tuple[str, ...]) -> Any:
+    def in_parts(self, n: int, *args: Any) -> bool:
+        """`self(0, n, *args)`, on as many threads as there are, each with parts of 0..n; or False, and nothing has been done."""
+        entry = self._entry((0, n, *args))
+        return hasattr(entry, "in_parts") and bool(entry.in_parts(n, args))
+
+    def _entry(self, args: Sequence[Any]) -> Any:
+        codes = tuple([_code(a) for a in args])
+        found = self._entries.get(codes)
+        if found is not None:
+            return found
         with uninterrupted(), LOCK:
             return self._entries.get(codes) or self._entries.keep(codes, self._made(codes))
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad.base.tables import Table
+from nbgrad.base.tables import Table, cached
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.kernels import calls, crew
 
@@ -55,8 +55,10 @@ def _shared(buffers: int, numbers: str, pieces: int) -> Launch:
     alone, kinds = launcher(buffers, numbers, False), "b" * buffers + numbers
     if not calls.fits(kinds):
         return alone
-    share = calls.function("shared", kinds)
+    return _with_crew(alone, calls.function("shared", kinds), pieces)
 
+
+def _with_crew(alone: Launch, share: Launch, pieces: int) -> Launch:
     def launch(address: int, n: int, *args: Any) -> None:
         threads = get_num_threads()
         # Only `with` takes a lock and gives it back whatever interrupts; so one that was free when looked at may be waited for.
@@ -68,6 +70,15 @@ def _shared(buffers: int, numbers: str, pieces: int) -> Launch:
             share(address, n, crew.hire(helpers), helpers, pieces * threads, *args)
 
     return launch
+
+
+@cached(1)
+def untold() -> Launch | None:
+    """Of two buffers and two numbers, each of the range a piece: of what is no kernel, so that nobody who records hears of it."""
+    kinds = "bbqq"
+    if not calls.fits(kinds):
+        return None
+    return _with_crew(calls.function("free", kinds, False), calls.function("shared", kinds, False), 1 << 10)
 
 
 def get_num_threads() -> int:

@@ -357,6 +357,11 @@ class Case:
             return "large"
         assert abs(again - value) <= 1e-12 * (1 + abs(value)), (again, value)
         assert abs(of_adjoint - value) <= 1e-12 * (1 + abs(value)), (of_adjoint, value)
+        fresh, written = adjoint.fresh
+        if written:
+            first = [np.full_like(b, np.nan) if n in written else b for n, b in zip("xM", self.bars())]
+            fresh.plain(*self.args(), *first, 1.0)
+            assert np.array_equal(first[0], xb) and np.array_equal(first[1], mb), ("fresh", written)
         scale = 1 + abs(moved) + np.sum(abs(xb)) + np.sum(abs(mb))
         assert abs(product - moved) <= 1e-9 * scale, ("adjoint and tangent", product, moved)
         found = self.differences(value, moved)

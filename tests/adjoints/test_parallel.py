@@ -10,6 +10,7 @@ from numba import prange
 
 import nbgrad
 from nbgrad import differentiable
+from nbgrad.adjoints import parallel
 from nbgrad.adjoints.parallel import Split, Turns, cut
 from nbgrad.kernels import functions
 
@@ -146,3 +147,32 @@ def test_parts_read_without_a_look_at_the_sign() -> None:
     assert "prange" in text and {"x[u(i)]", "xb[u(i)]", "saved_t[u(i)]"} <= set(
         re.findall(r"\w+\[.*?\]", text)
     )
+
+
+def checked(x):
+    s = 0.0
+    for i in prange(len(x)):
+        if x[i] < 0.0:
+            raise ValueError("below zero")
+        s += math.sqrt(x[i])
+    return s
+
+
+@pytest.mark.slow
+def test_what_a_part_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crew's threads too: it is raised where the call was made, and the next call is right."""
+    monkeypatch.setattr(parallel, "_SHORT", 0.0)
+    f = differentiable(checked)
+    x = np.linspace(1.0, 2.0, 400)
+    before = nbgrad.get_num_threads()
+    try:
+        nbgrad.set_num_threads(3)
+        for place in (0, 150, 399):
+            wrong = x.copy()
+            wrong[place] = -1.0
+            for _ in range(20):
+                with pytest.raises(ValueError, match="below zero"):
+                    f.grad(wrong)
+                assert f.grad(x)[0] == pytest.approx(0.5 / np.sqrt(x))
+    finally:
+        nbgrad.set_num_threads(before)
