@@ -1,5 +1,6 @@
 """Names that have an honest meaning where PyTorch's machinery behind them is not: scripts, compilers, futures, checks."""
 
+import copy
 import subprocess
 import sys
 import threading
@@ -12,13 +13,10 @@ from nbgrad.names.absent import NotBuiltError
 from tests.support import T
 
 SAME = (
-    "script",
-    "trace",
     "script_method",
     "ignore",
     "export",
     "unused",
-    "freeze",
     "interface",
     "script_if_tracing",
 )
@@ -29,6 +27,61 @@ def test_scripts_are_what_was_given(name: str) -> None:
     layer = T.nn.Linear(2, 1)
     mark = getattr(T.jit, name)
     assert mark(layer) is layer and mark(T.tanh) is T.tanh and not T.jit.is_scripting()
+
+
+class Twice(T.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = T.nn.ModuleList([T.nn.Linear(2, 2), T.nn.Dropout(0.5)])
+        self.layers.append(self.layers[0])
+        self.register_buffer("shift", T.ones(2))
+        self.factor = 3
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x * self.factor + self.shift if x.sum() > 0 or self.training else -x
+
+
+SCRIPTED = """
+RecursiveScriptModule(
+  original_name=Twice
+  (layers): RecursiveScriptModule(
+    original_name=ModuleList
+    (0): RecursiveScriptModule(original_name=Linear)
+    (1): RecursiveScriptModule(original_name=Dropout)
+    (2): RecursiveScriptModule(original_name=Linear)
+  )
+)"""
+
+
+@pytest.mark.parametrize("make", [T.jit.script, lambda m: T.jit.trace(m, T.ones(1, 2))])
+def test_scripted_modules_share_parameters_and_come_back_from_files(make: Any, tmp_path: Any) -> None:
+    module, x = Twice().eval(), T.tensor([[1.0, 2.0]])
+    made = make(module)
+    assert isinstance(made, T.jit.ScriptModule) and isinstance(made, Twice) and make(made) is made
+    assert T.jit.script(made) is made and made.layers[0] is made.layers[2] is not module.layers[0]
+    assert all(a is b for a, b in zip(made.parameters(), module.parameters(), strict=True))
+    made.train()
+    assert made.layers[1].training and not module.training and not module.layers[1].training
+    made.eval().double()
+    assert made.shift.dtype is T.float64 and module.shift.dtype is T.float32
+    module = Twice().eval()
+    made = make(module)
+    assert T.equal(made(x), module(x))
+    with pytest.raises(RuntimeError, match="does not have a __getstate__ method defined"):
+        T.save(made, tmp_path / "whole.pt")
+    for other in (copy.deepcopy(made), copy.copy(made)):
+        assert type(other) is type(made) and T.equal(other(x), module(x))
+    assert copy.deepcopy(made).layers[0].weight is not module.layers[0].weight
+    file = tmp_path / "scripted.pt"
+    made.save(file)
+    for other in (T.jit.load(file), T.load(file, weights_only=False)):
+        assert f"\n{other}" == SCRIPTED and not other.training and T.equal(other(x), module(x))
+        assert other.layers[0] is other.layers[2]
+    assert T.jit.freeze(made)(x).requires_grad is False and made(x).requires_grad
+    with pytest.raises(RuntimeError, match="only implemented for modules in eval mode"):
+        T.jit.freeze(made.train())
 
 
 @pytest.mark.filterwarnings("ignore:nbgrad.compile has one way")
@@ -179,6 +232,10 @@ def test_for_tests_of_others(tmp_path: Any) -> None:
 
 
 def test_what_is_not_there_of_hubs_and_scripts() -> None:
-    for call in (lambda: T.hub.load("a", "b"), lambda: T.jit.load("f"), lambda: T.jit.ScriptModule()):
+    for call in (
+        lambda: T.hub.load("a", "b"),
+        lambda: T.jit.script(T.nn.Tanh()).graph,
+        lambda: T.jit.CompilationUnit(),
+    ):
         with pytest.raises(NotBuiltError):
             call()

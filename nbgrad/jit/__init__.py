@@ -1,6 +1,8 @@
-"""PyTorch's `torch.jit`, where nothing is scripted or traced: what it would compile is returned as it was given, and runs as it is.
+"""PyTorch's `torch.jit`, where nothing is compiled: a scripted or traced module runs the code of its class, a function is returned as it
+was given.
 
-So a program that scripts its modules computes what it computed without. Files of scripted modules are neither written nor read.
+So a program that scripts its modules computes what it computed without. Files of scripted modules name their classes; those of PyTorch
+are not read.
 """
 
 from __future__ import annotations
@@ -12,9 +14,29 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from nbgrad.futures import Future as Future
-from nbgrad.names.finder import torchs
+from nbgrad.jit._script import (
+    RecursiveScriptModule as RecursiveScriptModule,
+)
+from nbgrad.jit._script import (
+    ScriptModule as ScriptModule,
+)
+from nbgrad.jit._script import (
+    TopLevelTracedModule as TopLevelTracedModule,
+)
+from nbgrad.jit._script import (
+    TracedModule as TracedModule,
+)
+from nbgrad.jit._script import (
+    frozen,
+    scripted,
+)
+from nbgrad.jit._script import (
+    load as load,
+)
+from nbgrad.jit._script import (
+    save as save,
+)
 from nbgrad.nn.modules.module import Module
-from nbgrad.nn.parameter import is_lazy
 
 T = TypeVar("T")
 Final = typing.Final
@@ -32,63 +54,82 @@ class Attribute(NamedTuple):
 
 
 def script(
-    obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
-) -> T:
-    """The function, class or module itself.
+    obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+) -> Any:
+    """Of a module a `ScriptModule` with its parameters, which runs the same code; a function or class itself.
 
     >>> @torch.jit.script
     ... def double(x):
     ...     return 2 * x
-    >>> double(torch.ones(2))
-    tensor([2., 2.])
+    >>> double(torch.ones(2)), torch.jit.script(torch.nn.Tanh())
+    (tensor([2., 2.]), RecursiveScriptModule(original_name=Tanh))
     """
-    given: Any = obj
-    if isinstance(given, Module):
-        for module in given.modules():
-            for name, held in [*module._parameters.items(), *module._buffers.items()]:
-                if is_lazy(held):
-                    raise RuntimeError(
-                        f"'{torchs(type(module).__module__)}.{type(module).__name__}' has uninitialized parameters {name}. Did you "
-                        "forget to run a forward pass?"
-                    )
+    if builtins.isinstance(obj, Module) and not builtins.isinstance(obj, ScriptModule):
+        return scripted(obj)
     return obj
 
 
-def trace(func: T, example_inputs: Any = None, *args: Any, **kwargs: Any) -> T:
-    """The function or module itself: it is not called, and what it decides by the values of tensors it goes on to decide.
+def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Of a module a `ScriptModule` with its parameters, a function itself: it is not called, and what it decides by the values of tensors
+    it goes on to decide.
 
     >>> torch.jit.trace(torch.tanh, torch.zeros(2))(torch.zeros(1))
     tensor([0.])
     """
+    if example_inputs is None and not builtins.isinstance(kwargs.get("example_kwarg_inputs"), dict):
+        raise RuntimeError("example_kwarg_inputs should be a dict")
+    return _traced(func)
+
+
+def _traced(func: Any) -> Any:
+    if builtins.isinstance(func, Module) and not builtins.isinstance(func, ScriptModule):
+        return scripted(func, TopLevelTracedModule, TracedModule)
     return func
 
 
-def trace_module(mod: T, inputs: Any, *args: Any, **kwargs: Any) -> T:
-    """The module itself, with the methods that it has.
+def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same of a module, with the methods that it has.
 
     >>> layer = torch.nn.Linear(2, 1)
     >>> torch.jit.trace_module(layer, {"forward": torch.ones(1, 2)})(torch.ones(1, 2)).shape
     torch.Size([1, 1])
     """
-    return mod
+    if not builtins.isinstance(mod, Module):
+        raise AttributeError("expected torch.nn.Module as the first argument")
+    if not builtins.isinstance(inputs, dict):
+        raise AttributeError("expected a dictionary of (method_name, input) pairs")
+    return _traced(mod)
 
 
-def freeze(mod: T, preserved_attrs: Any = None, optimize_numerics: bool = True) -> T:
-    """The module itself.
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """A scripted module whose parameters want no gradient.
 
     >>> torch.jit.freeze(torch.jit.script(torch.nn.Tanh().eval()))(torch.zeros(1))
     tensor([0.])
     """
-    return mod
+    if not builtins.isinstance(mod, ScriptModule):
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+        )
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
+        )
+    return frozen(mod)
 
 
-def optimize_for_inference(mod: T, other_methods: Any = None) -> T:
-    """The module itself.
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """A scripted module frozen, if it is not yet.
 
     >>> torch.jit.optimize_for_inference(torch.jit.script(torch.nn.Tanh().eval()))(torch.zeros(1))
     tensor([0.])
     """
-    return mod
+    if not builtins.isinstance(mod, ScriptModule):
+        raise RuntimeError(
+            "optimize_for_inference expects ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your "
+            "'nn.Module'."
+        )
+    return freeze(mod.eval())
 
 
 def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
