@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbgrad.core import overrides
 from tests.support import T
 
 pytestmark = pytest.mark.filterwarnings(
@@ -534,3 +535,24 @@ def test_other_layouts_are_refused_by_name() -> None:
         T.ones(2, 2, layout=T.sparse_csr)
     with pytest.raises(NotImplementedError, match="sparse_csc"):
         T.ones(2, 2).to_sparse_csc()
+
+
+def test_no_function_looks_at_its_arguments_for_them() -> None:
+    s, x = T.eye(2).to_sparse(), T.ones(2, 2)
+    code = T.cat.__code__, T.Tensor.add.__code__
+    assert _all_sparse(T.add(s, s), T.cat([s, s]), T.mul(x, s), x * s)
+    assert not overrides.armed.on and code == (T.cat.__code__, T.Tensor.add.__code__)
+    with pytest.raises(NotImplementedError, match="aten::std"):
+        T.std(s)
+
+
+def _all_sparse(*found: Any) -> bool:
+    return all([one.is_sparse for one in found])
+
+
+def test_a_dense_tensor_times_a_sparse_one_in_place() -> None:
+    x = T.full((2, 2), 3.0)
+    x *= T.eye(2).to_sparse()
+    assert x.tolist() == [[3.0, 0.0], [0.0, 3.0]]
+    with pytest.raises(RuntimeError, match="Sparse division requires a scalar"):
+        x /= T.eye(2).to_sparse()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 from nbgrad.autograd.graph import GradientEdge
 from nbgrad.base.tables import Table
 from nbgrad.base.warn import warn_once
+from nbgrad.core.overrides import answered_elsewhere, elsewhere
 from nbgrad.core.tensor import Tensor, edge, requires, wrap
 from nbgrad.dispatch.transforms import mapped, put_in, take_out
 from nbgrad.history.backward import run_backward
@@ -63,6 +64,16 @@ def backward(
                 "`grad_tensors`."
             )
         grad_tensors = grad_variables
+    _backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+
+
+def _backward(tensors: Any, grad_tensors: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
+    if elsewhere:
+        named = dict(retain_graph=retain_graph, create_graph=create_graph, inputs=inputs)
+        again = answered_elsewhere("backward", (tensors, grad_tensors), named)
+        if again is not None:
+            again()
+            return
     targets = None if inputs is None else _inputs(inputs, "backward")
     _run(_several(tensors), grad_tensors, retain_graph, create_graph, targets)
 
@@ -88,8 +99,7 @@ def tensor_backward(
         if roots is not None:
             run_backward(roots, bool(retain_graph), False)
             return
-    targets = None if inputs is None else _inputs(inputs, "backward")
-    _run((self,), gradient, retain_graph, create_graph, targets)
+    _backward((self,), gradient, retain_graph, create_graph, inputs)
 
 
 Tensor.backward = tensor_backward  # type: ignore[assignment, method-assign]
@@ -199,16 +209,23 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     _check_flags(keep, create_graph, unused_too)
     roots = None
-    if len(outputs) == 1 and type(outputs[0]) is Tensor and not is_grads_batched:
-        roots = _usual_root(outputs[0], grad_outputs)
-    if roots is None:
-        grads = _make_grads(outputs, grad_outputs, len(outputs), is_grads_batched)
-        if not is_grads_batched:
-            roots = _roots(outputs, grads)
-    if roots is None:
-        found = _batched(outputs, targets, grads, keep, create_graph, unused_too)
-    else:
-        found = _gradients(roots, targets, keep, create_graph, unused_too)
+    try:
+        if len(outputs) == 1 and type(outputs[0]) is Tensor and not is_grads_batched:
+            roots = _usual_root(outputs[0], grad_outputs)
+        if roots is None:
+            grads = _make_grads(outputs, grad_outputs, len(outputs), is_grads_batched)
+            if not is_grads_batched:
+                roots = _roots(outputs, grads)
+        if roots is None:
+            found = _batched(outputs, targets, grads, keep, create_graph, unused_too)
+        else:
+            found = _gradients(roots, targets, keep, create_graph, unused_too)
+    except RuntimeError:  # of sparse tensors, before anything has run
+        named = dict(retain_graph=retain_graph, create_graph=create_graph, allow_unused=unused_too)
+        again = answered_elsewhere("grad", (outputs, inputs, grad_outputs), named) if elsewhere else None
+        if again is None:
+            raise
+        return again()
     if materialize_grads:
         if any(g is None and not isinstance(t, Tensor) for g, t in zip(found, targets)):
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")

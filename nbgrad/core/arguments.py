@@ -216,14 +216,15 @@ def _as_given(path: str, every: Sequence[Any], given: Mapping[str, Any]) -> tupl
 
 
 class Answered(Exception):
-    """A call that was refused, as an argument is no tensor, has been answered by that argument's `__torch_function__`."""
+    """A call has been answered by an argument: by the `__torch_function__` of one that is no tensor, as it was refused, or by one of a
+    kind that answers for itself."""
 
     def __init__(self, result: Any) -> None:
         self.result = result
 
 
 class answering:
-    """Within it, a call of these values is judged: what refuses one that somebody overrides raises `Answered`."""
+    """Within it, a call of these values is judged: what refuses one that somebody overrides, or answers elsewhere, raises `Answered`."""
 
     __slots__ = ("every", "path", "values")
 
@@ -231,18 +232,22 @@ class answering:
         self.path, self.every, self.values = path, every, values
 
     def __enter__(self) -> None:
-        pass
+        if overrides.elsewhere:
+            self._ask(overrides.answered_elsewhere)
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         if isinstance(error, TypeError):
-            given = {
-                f"all_{p.name}" if p.kind is p.VAR_POSITIONAL else p.name: v
-                for p, v in zip(self.every, self.values)
-            }
-            args, kwargs = _as_given(self.path, self.every, given)
-            again = overrides.overridden(self.path, tuple(args), kwargs)
-            if again is not None:
-                raise Answered(again()) from None
+            self._ask(overrides.overridden)
+
+    def _ask(self, who: Callable[..., Any]) -> None:
+        given = {
+            f"all_{p.name}" if p.kind is p.VAR_POSITIONAL else p.name: v
+            for p, v in zip(self.every, self.values)
+        }
+        args, kwargs = _as_given(self.path, self.every, given)
+        again = who(self.path, tuple(args), kwargs)
+        if again is not None:
+            raise Answered(again()) from None
 
 
 def _own_name(name: str, ways: Sequence[Signature], every: Sequence[Any]) -> str:

@@ -41,6 +41,8 @@ _modes: list[Any] = []  # as many as are on, in all threads
 _below: set[object] = (
     set()
 )  # one for each mode that is on and each instance that lives which takes operators over
+# Kinds of tensors that no function looks for: their specs are in no plan, and who judges calls of new kinds asks what these answer.
+elsewhere: dict[type, Callable[..., Any]] = {}
 lock = RLock()
 inner: dict[int, Any] = {}  # by the function before which another code was put for good, what has its own
 
@@ -139,6 +141,15 @@ def _inside(values: Iterable[Any]) -> Iterator[Any]:
 def seen(args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Who overrides among the arguments of a call."""
     return asked_of(_inside((*args, *kwargs.values()) if kwargs else args))
+
+
+def answered_elsewhere(path: str, args: Args, kwargs: Mapping[str, Any]) -> partial[Any] | None:
+    """The call as one of the kinds among its arguments answers it, those that inherit before others; None where there is none."""
+    kinds = [type(one) for one in _inside((*args, *kwargs.values())) if type(one) in elsewhere]
+    if not kinds:
+        return None
+    most = max(kinds, key=lambda kind: len(kind.__mro__))
+    return elsewhere[most](path.rpartition(".")[2], args, kwargs)
 
 
 def takes(kind: type) -> bool:
@@ -351,7 +362,7 @@ _NEVER_ASKED = """
     __getattribute__ __delitem__ __array_function__ __array_ufunc__ as_subclass _make_subclass _make_wrapper_subclass _host
     _reduce_ex_internal
 """
-_NEVER = frozenset(_NEVER_ASKED.split())
+NEVER = frozenset(_NEVER_ASKED.split())
 # Functions of `torch.nn.init` that are not asked for themselves: they call what is.
 _INIT = """
     ones_ zeros_ eye_ dirac_ orthogonal_ sparse_ trunc_normal_ xavier_normal_ xavier_uniform_ kaiming_normal_ uniform normal constant
@@ -577,7 +588,7 @@ def _each() -> Iterator[tuple[str, FunctionType, str]]:
         for name in list(public):
             value = namespace.get(name)
             if (
-                name in _NEVER
+                name in NEVER
                 or (name in _CALLING and where == "nn.init")
                 or (where != "Tensor" and not _public(name, where))
             ):

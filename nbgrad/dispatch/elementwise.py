@@ -32,7 +32,7 @@ from nbgrad.core.arguments import (
     unusual,
 )
 from nbgrad.core.op import ElementwiseOp, Op
-from nbgrad.core.overrides import overridden
+from nbgrad.core.overrides import answered_elsewhere, elsewhere, overridden
 from nbgrad.core.plan import (
     Plan,
     check_out_dtype,
@@ -323,6 +323,10 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
     name under which a user called the op."""
     if len(args) != len(op.params):
         raise TypeError(f"{op.name}() takes {len(op.params)} arguments but {len(args)} were given")
+    if elsewhere:
+        again = answered_elsewhere(path or op.name, tuple(args), {} if out is None else {"out": out})
+        if again is not None:
+            return again()
     if state.levels and out is None:
         found = transforms.of_examples(op, args)
         if found is not None:
@@ -449,6 +453,10 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     t = args[0]
     if usual_write(op, t, args):
         return t
+    if elsewhere:
+        again = answered_elsewhere(f"{op.name}_", tuple(args), {})
+        if again is not None:
+            return again()
     operands = operands_of(op, args)
     if state.active and transforms.wrapped(args):
         if is_bool(op.body) and not op.flat:

@@ -30,6 +30,7 @@ from nbgrad.sparse._products import product
 from nbgrad.sparse._tensor import (
     SparseTensor,
     coalesced,
+    complete,
     dense,
     form,
     forms,
@@ -374,7 +375,9 @@ def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 
 @form("mul_", "__imul__")
-def mul_(self: SparseTensor, other: Any) -> SparseTensor:
+def mul_(self: Any, other: Any) -> Any:
+    if not isinstance(self, SparseTensor):
+        return self.copy_(dense(mul(self, other)))
     if _is_number(other):  # also seen by who shares the values
         self._held.mul_(other)
         return self
@@ -382,8 +385,10 @@ def mul_(self: SparseTensor, other: Any) -> SparseTensor:
 
 
 @form("div_", "__itruediv__")
-def div_(self: SparseTensor, other: Any) -> SparseTensor:
-    self._held.div_(other if _is_number(other) else div(self, other))
+def div_(self: Any, other: Any) -> Any:
+    if not isinstance(self, SparseTensor) or not _is_number(other):
+        return div(self, other)  # which says why not
+    self._held.div_(other)
     return self
 
 
@@ -416,7 +421,7 @@ def zero_(self: SparseTensor) -> SparseTensor:
 # ---------------------------------------------------------------- products
 
 
-@form("mm", "spmm", "dsmm")
+@form("mm")
 def mm(input: Any, mat2: Any) -> Any:
     a, b = input, mat2
     for t in (a, b):
@@ -805,3 +810,6 @@ def softmax_of(input: SparseTensor, dim: int, logarithm: bool, dtype: Any = None
     if logarithm:
         return made(p, moved - index_select(total.log(), 0, own))
     return made(p, moved.exp() / index_select(total, 0, own))
+
+
+complete(SparseTensor, forms, "SparseCPU")

@@ -7,7 +7,6 @@ with a result that is laid out so again. The transposed of one is of layout `spa
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partialmethod
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
@@ -21,14 +20,13 @@ from nbgrad.ops.views.join import stack
 from nbgrad.sparse import _forms
 from nbgrad.sparse._pattern import Pattern
 from nbgrad.sparse._tensor import (
-    SAME,
     SparseTensor,
     coalesced,
+    complete,
     forms,
     in_order,
     instance,
     of_dense,
-    refuse,
     sparse_coo_tensor,
     suffixes,
     text,
@@ -50,17 +48,6 @@ class RowTensor(SparseTensor):
     is_sparse = property(lambda self: False, doc="Whether elements are stored by index: only columns are.")
     is_sparse_csr = property(lambda self: True, doc="Whether elements are stored by rows: they are.")
     T = mT = H = mH = property(lambda self: _forms.t(_by_index(self)), doc="The transposed matrix.")
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not all([issubclass(RowTensor, kind) or kind is SparseTensor for kind in types]):
-            return NotImplemented
-        name = func.__name__
-        if name in _FORMS:
-            return _FORMS[name](*args, **(kwargs or {}))
-        if name in SAME:
-            return super().__torch_function__(func, types, args, kwargs)
-        return refuse(func.__self__.fget.__name__ if name == "__get__" else name, "SparseCsrCPU")
 
     def _text(self) -> str:
         named = (
@@ -130,10 +117,6 @@ def _turned(form: Callable[..., Any], back: bool) -> Callable[..., Any]:
     return function
 
 
-def _refused(self: RowTensor, name: str, *args: Any, **named: Any) -> None:
-    refuse(name, "SparseCsrCPU")
-
-
 _BACK = """
     neg negative positive abs sqrt square sin asin sinh asinh tan atan tanh atanh erf expm1 log1p floor ceil round trunc sign sgn relu
     deg2rad rad2deg isnan isinf clone detach to type_as float double half bfloat16 int long bool cpu cuda mul multiply div add sub mm
@@ -153,13 +136,7 @@ _KEPT = frozenset(
     ]
 )
 _FORMS |= {name: forms[name] for name in ("grad", *_KEPT)}  # which see what layout there is
-for _name in forms:
-    if not hasattr(Tensor, _name) or _name in vars(RowTensor) or _name == "grad":
-        continue
-    if _name in _FORMS:
-        setattr(RowTensor, _name, _FORMS[_name])
-    else:
-        setattr(RowTensor, _name, partialmethod(_refused, _name))
+complete(RowTensor, _FORMS, "SparseCsrCPU")
 
 
 def sparse_csr_tensor(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
+from types import FunctionType
 from typing import Any, NoReturn, TypeVar
 
 from nbgrad.core import tensor as _core
 from nbgrad.core.op import LINEAR
-from nbgrad.core.overrides import NOBODY, note_instance, switched
+from nbgrad.core.overrides import NEVER, disabled, elsewhere
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.exchange.files import Layout, rebuild_sparse
@@ -51,14 +52,22 @@ SAME = frozenset(
 )
 
 
+def answer(by_name: dict[str, Callable[..., Any]], where: str) -> Callable[..., Any]:
+    """What a kind of sparse tensor that has these forms makes of a call."""
+
+    def answered(name: str, args: Any, named: Any) -> partial[Any] | None:
+        if name in by_name:
+            return partial(by_name[name], *args, **named)
+        return None if name in SAME else partial(refuse, name, where)
+
+    return answered
+
+
 def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let functions and methods of these names be this one, where an argument is sparse."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         forms.update(dict.fromkeys(names, function))
-        for name in names:
-            if hasattr(Tensor, name) and name not in vars(SparseTensor):
-                setattr(SparseTensor, name, function)
         return function
 
     return add
@@ -69,6 +78,26 @@ def refuse(name: str, where: str = "SparseCPU") -> NoReturn:
     raise NotImplementedError(
         f"Could not run 'aten::{name}' with arguments from the '{where}' backend: nbgrad has it for dense tensors only, see to_dense()."
     )
+
+
+def complete(kind: type, by_name: dict[str, Callable[..., Any]], where: str) -> None:
+    """Let instances of a kind answer: methods that have a form are that, others that Tensor has are refused, and functions come to the
+    same when they meet one."""
+    for name, found in vars(Tensor).items():
+        if name in NEVER or name in SAME or name in vars(kind) or name in _SHARED:
+            continue
+        if type(found) is FunctionType:
+            setattr(kind, name, by_name[name] if name in by_name else _refusing(name, where))
+        elif type(found) is property and name[:3] != "is_":
+            setattr(kind, name, property(_refusing(name, where)))
+    elsewhere[kind] = answer(by_name, where)
+
+
+def _refusing(name: str, where: str) -> Callable[..., Any]:
+    def refused(self: Tensor, *args: Any, **named: Any) -> NoReturn:
+        refuse(name, where)
+
+    return refused
 
 
 def _is_on(kind: str, self: Tensor) -> bool:
@@ -87,17 +116,7 @@ class SparseTensor(Tensor):
     _held: Tensor
     _pattern: Pattern
 
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not all([issubclass(SparseTensor, kind) for kind in types]):
-            return NotImplemented
-        name = func.__name__
-        if name in SAME:
-            with switched(NOBODY):
-                return func(*args, **(kwargs or {}))
-        if name not in forms:
-            refuse(func.__self__.fget.__name__ if name == "__get__" else name)
-        return forms[name](*args, **(kwargs or {}))
+    __torch_function__ = disabled
 
     layout = property(lambda self: sparse_coo, doc="How elements are stored: `torch.sparse_coo`.")
     is_sparse = property(lambda self: True, doc="Whether elements are stored by index: they are.")
@@ -176,6 +195,9 @@ for _name in ("cpu", "cuda", "meta"):
     setattr(SparseTensor, f"is_{_name}", property(partial(_is_on, _name), doc="Whether it is there."))
 
 
+_SHARED = frozenset(vars(SparseTensor))  # also by the other layouts
+
+
 def made(pattern: Pattern, values: Tensor) -> SparseTensor:
     """A sparse tensor of entries that fit: its sizes are the pattern's and then those of each value."""
     return instance(SparseTensor, pattern, values)
@@ -192,7 +214,6 @@ def instance(cls: type[S], pattern: Pattern, values: Tensor) -> S:
     out._rg = out._nr = 0
     out._storage = out._node = out._view = out._ad = None
     out._pattern, out._held = pattern, values
-    note_instance(out)
     return out
 
 

@@ -350,6 +350,16 @@ def _outer(name: str, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else into(name, out, result, (a, b), apart=(a, b))
 
 
-dsmm = spmm = mm  # which in PyTorch take sparse matrices, too
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices, of which the first is sparse as a rule.
+
+    >>> torch.spmm(torch.eye(2).to_sparse(), torch.ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
+    return input.mm(mat2)  # of sparse tensors their own
+
+
+dsmm = spmm
 
 __all__ = ["bmm", "dot", "dsmm", "mm", "mv", "outer", "spmm", "vdot"]
