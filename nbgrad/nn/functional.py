@@ -55,6 +55,7 @@ from nbgrad.ops.arrange.padding import pad
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import scatter
 from nbgrad.ops.linear.distances import pdist
+from nbgrad.ops.linear.grouped import grouped_mm
 from nbgrad.ops.linear.matmul import linear
 from nbgrad.ops.make import counted, filled, generator
 from nbgrad.ops.make.drawn import generator_of
@@ -447,6 +448,7 @@ __all__ = [
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",

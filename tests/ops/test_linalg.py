@@ -358,3 +358,27 @@ def test_cholesky_factors_of_any_layout_are_numpys(n: int, lies: str, upper: boo
         low, info = T.linalg.cholesky_ex(several, upper=upper)
         assert info.tolist() == [0, 1, 0]
         assert_close(array(low[0]), want, "one of several")
+
+
+def test_products_by_groups_to_every_order() -> None:
+    from nbgrad.ops.linear.grouped import _grouped_mm
+
+    draw = np.random.default_rng(5)
+    rows, columns, experts = ((draw.normal(size=s)) for s in ((6, 3), (3, 6), (3, 3, 2)))
+    for a, b in (
+        (rows, experts),
+        (experts.swapaxes(1, 2), columns),
+        (columns, rows),
+        (experts.swapaxes(1, 2), experts),
+    ):
+        given = [T.tensor(m, requires_grad=True) for m in (a, b)]
+        for offs in ((2, 2, 6), (1, 2, 4)):
+            f = lambda x, y: _grouped_mm(x, y, offs=offs if x.ndim + y.ndim < 6 else ())  # noqa: B023, E731
+            assert T.autograd.gradcheck(f, given, check_forward_ad=True)
+            assert T.autograd.gradgradcheck(f, given)
+
+
+@pytest.mark.parametrize("offs", [[4, 2, 6], [2, 4, 7], [-1, 2, 6]])
+def test_groups_that_are_elsewhere(offs: list[int]) -> None:
+    with pytest.raises(RuntimeError, match="must rise from 0 to at most 6"):
+        T.nn.functional.grouped_mm(T.ones(6, 8), T.ones(3, 8, 4), offs=T.tensor(offs, dtype=T.int32))
