@@ -602,6 +602,148 @@ def _owner(memory: Any) -> Any:
     return base if isinstance(base, np.ndarray) and base.base is None else None
 
 
+def usually_writes(
+    op: ElementwiseOp | None, scaled: ElementwiseOp | None = None, **keyword: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A form in place with a short way in front, one look-up and a launch where the write is usual (`usual_write` says which). With a
+    keyword that has not the value said here, `scaled` is the op, and takes it behind the others; always if there is no other op."""
+    ((name, usual),) = keyword.items() or (("", None),)
+
+    def make(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        def known_as(path: str) -> Callable[..., Any]:
+            scope = _WRITING | dict(otherwise=guard(path, otherwise) if path else otherwise, usual=usual)
+            scope |= dict(op=op, scaled=scaled)
+            kinds = [None if o is None else _settings_of(o) for o in (op, scaled)]
+            write = lambda _: _written_in_place(kinds[0], kinds[1], name)  # noqa: E731
+            made = later(write, "function", scope, "short way of writes", "kinds of operands", True, path)
+            made = renamed(made, otherwise, path)
+            if path:
+                made.__doc__ = function.__doc__  # which it was given
+            return made
+
+        function: Any = known_as("")
+        function.known_as = known_as
+        return function
+
+    return make
+
+
+# Of each operand, whether it is a number and whether that has to fit; and whether divisors are looked at.
+_Settings = tuple[tuple[tuple[bool, bool], ...], bool]
+
+
+def _settings_of(op: ElementwiseOp) -> _Settings:
+    operands = [(p in op.settings or p in op.fits, p in op.fits) for p in op.params]
+    return tuple(operands), op.integers is not None
+
+
+@cached(128)
+def _written_in_place(op: _Settings | None, scaled: _Settings | None, keyword: str) -> str:
+    """Source of it: names of parameters are for the long way, as is whatever else is not usual."""
+    count = len(op[0]) if op is not None else len(scaled[0]) - 1 if scaled is not None else 0
+    names = [f"a{k}" for k in range(count)]
+    given = ", ".join(names)
+    named = [f"{keyword}=usual"] * bool(keyword)
+    hand_on = [f"{keyword}={keyword}"] * bool(keyword)
+    long = ", ".join(["*[a for a in (" + given + ",) if a is not _unset]", "*further", *hand_on, "**more"])
+    lines: list[Any] = [] if op is None else _writes(op, names, "op", long)
+    if op is not None and keyword:
+        lines = [f"if {keyword} is usual:", lines]
+    if scaled is not None:
+        rest = _writes(scaled, [*names, keyword], "scaled", long)
+        lines += ["else:", rest] if lines else rest
+    parameters = [*[f"{n}=_unset" for n in names], "/", "*further", *named, "**more"]
+    return source.fill(_WRITE, signature=", ".join(parameters), lines=lines, long=long)
+
+
+def _writes(settings: _Settings, names: Sequence[str], op: str, long: str) -> list[Any]:
+    """Lines that look the plan of an op up and run it, or go on where the long way is due."""
+    operands, checked = settings
+    lines: list[Any] = []
+    keys, values = ["spec"], ["a0._buf"]
+    fit = ""
+    for k, (v, (number, fits)) in enumerate(zip(names, operands)):
+        if not k:
+            continue
+        keys.append(f"k{k}")
+        lines.append(f"k{k} = type({v})")
+        if number:
+            values.append(v)
+            if fits:
+                fit += f" and k{k} is not complex and (plan.low <= {v} <= plan.high or {v} in plan.beyond)"
+            continue
+        values.append(f"b{k}")
+        lines += [
+            f"if k{k} is float or k{k} is int:",
+            [f"b{k} = {v}"],
+            "else:",
+            [
+                f"k{k}, b{k}, other = {v}._spec, {v}._buf, {v}._storage",
+                f"if {v} is not a0 and other is not None and storage is not None and may_meet(storage, other):",
+                [f"k{k} = None"],
+                f"if {v}._rg and state.grad and ({v}._rg == 1 or requires({v})):",
+                ["recorded = True"],
+            ],
+        ]
+    key = f"(({', '.join(keys)},), spec, True)"
+    lines.append(f"plan = {op}.plans.get({key})")
+    if checked:
+        lines += [
+            "if plan is None:",
+            [
+                f"if 0 < {names[-1]} < 256 if {keys[-1]} is int else divides({keys[-1]}, {values[-1]}):",
+                [f"plan = {op}.plans.get(({key},))"],
+            ],
+        ]
+    return [
+        "try:",
+        lines,
+        "except AttributeError:",
+        ["plan = None"],
+        f"if plan is not None{fit}:",
+        [
+            "if recorded:",
+            [f"if _recorded_write({op}, plan, a0, ({', '.join(names)},)):", ["return a0"]],
+            "else:",
+            [
+                "try:",
+                [f"plan.launch(plan.address, plan.n, {', '.join(values)})"],
+                "except OverflowError:",
+                [f"return otherwise({long})"],
+                "if storage is None:",
+                ["written(a0)"],
+                "else:",
+                ["storage.version += 1"],
+                "return a0",
+            ],
+        ],
+    ]
+
+
+_WRITE = """
+def function({signature}):
+    try:
+        storage, spec = a0._storage, a0._spec
+    except AttributeError:
+        return otherwise({long})
+    if not (further or more or state.active or shared.rare or storage is not None and storage.inference):
+        recorded = a0._rg and state.grad and (a0._rg == 1 or requires(a0))
+        {lines}
+    return otherwise({long})
+"""
+_WRITING: dict[str, Any] = dict(
+    _recorded_write=_recorded_write,
+    __name__=__name__,
+    _unset=unset,
+    divides=divides,
+    may_meet=may_meet,
+    requires=requires,
+    shared=shared,
+    state=state,
+    written=written,
+)
+
+
 def meets(t: Tensor, other: Tensor) -> bool:
     """Whether a write to one may change the other."""
     a, b = t._storage, other._storage

@@ -12,7 +12,7 @@ from typing import Any
 from nbgrad.base.tables import cached
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.elementwise import elementwise_function
+from nbgrad.dispatch.elementwise import elementwise_function, usually_writes
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.history.rules import ENDS, know_body
 
@@ -150,7 +150,7 @@ def attach(f: Callable[..., Any], op: ElementwiseOp, in_place_too: bool = True) 
     in_place.__name__ = in_place.__qualname__ = op.name + "_"
     in_place.__doc__ = words_in_place(f)
     in_place.__signature__ = _shown(tuple(op.params), out=False)  # type: ignore[attr-defined]
-    setattr(Tensor, op.name + "_", in_place)
+    setattr(Tensor, op.name + "_", usually_writes(op)(in_place))
 
 
 def words_in_place(function: Callable[..., Any]) -> str:

@@ -60,7 +60,7 @@ def _constant(t: Tensor, *args: Any) -> None:
 
 
 def _of_op(owner: Any, asked: int) -> Callable[..., None]:
-    """What was prepared knows what to keep, and which of `results` can have history; an op of one result is told at each call."""
+    """What was prepared knows what to keep, and which of `results` can have history; an op of other settings is told at each call."""
     op, results = (owner, ()) if isinstance(owner, Op) else (owner.op, owner.results)
     count = (asked.bit_length() - 1) // 2 if op.variadic else len(op.inputs)
     flags = tuple([asked >> 2 * k & 3 for k in range(count)])
@@ -72,9 +72,10 @@ def _of_op(owner: Any, asked: int) -> Callable[..., None]:
         saved += [f"{'r' if k and op.statistics else 'y'}{k}" for k in rule.outputs]
         saved = saved or ["HELD"] * rule.holds
         every = tuple(range(len(flags)))
-        if owner is op:
+        if isinstance(owner, (Op, _Several)):
             specs = tuple_of(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
-            own = (f"(static, {specs}, r0._spec)", (), "static, ", "1 if r0._view is None else 2")
+            made = tuple_of([f"r{k}._spec" for k in range(len(results))]) if results else "r0._spec"
+            own = (f"(static, {specs}, {made})", results, "static, ", "1 if r{k}._view is None else 2")
         else:
             own = ("owner.kept", results, "", "2" if op.views else "1")
         found = _written(flags, every, tuple(saved), *own)(rule, owner, asked, recorder)
@@ -174,7 +175,7 @@ def _written(
     if len(recorded) > 1:
         lines.append(f"node.outputs = {len(recorded)}")
     lines += [f"r{k}._node, r{k}._nr = node, {k}" for k in recorded] or ["r0._node = node"]
-    lines += [f"r{k}._rg = {wants}" for k in recorded or [0]]
+    lines += [f"r{k}._rg = {wants.format(k=k)}" for k in recorded or [0]]
     scope: dict[str, Any] = dict(
         Node=Node, Tensor=Tensor, Packed=Packed, HELD=HELD, sequence=sequence, shared=shared
     )
@@ -247,25 +248,45 @@ def op_rule(op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bo
 _WRITTEN_OUT = 16  # operands, as many as a recorder has by name
 
 
+class _Several:
+    """An op with these results, of which True stands for what can have history."""
+
+    __slots__ = ("op", "recorders", "results")
+
+    def __init__(self, op: Op, results: tuple[bool, ...]) -> None:
+        can = [inexact and not (k and op.statistics) for k, inexact in enumerate(results)]
+        self.op, self.results = op, tuple(can) if True in can else None
+        self.recorders: dict[int, Callable[..., None]] = {}
+
+
+_several = cached(1024)(_Several)
+
+
 def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
     """Give the outputs of an `Op` their history."""
-    single = isinstance(result, Tensor)
-    if single and len(tensors) <= _WRITTEN_OUT:
-        if result._spec.dtype.inexact:
-            asked = shift = 0
-            for t in tensors:
-                asked |= (3 if t is None else t._rg) << shift
-                shift += 2
-            if op.variadic:
-                asked |= 1 << shift
-            (op.recorders.get(asked) or recorder(op, asked))(result, static, *tensors)
+    owner: Op | _Several = op
+    if len(tensors) > _WRITTEN_OUT:
+        _record_step_by_step(op, result, tensors, static)
         return result
-    _record_step_by_step(op, result, tensors, static)
+    if not isinstance(result, Tensor):
+        if len(result) > _WRITTEN_OUT or not result:
+            _record_step_by_step(op, result, tensors, static)
+            return result
+        owner = _several(op, tuple([t._spec.dtype.inexact for t in result]))
+    elif not result._spec.dtype.inexact:
+        return result
+    asked = shift = 0
+    for t in tensors:
+        asked |= (3 if t is None else t._rg) << shift
+        shift += 2
+    if op.variadic:
+        asked |= 1 << shift
+    (owner.recorders.get(asked) or recorder(owner, asked))(result, static, *tensors)
     return result
 
 
 def _record_step_by_step(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> None:
-    """The same where what there is shows at the call: of more operands than a recorder has by name, and of several results."""
+    """The same where what there is shows at the call: of more operands or results than a recorder has by name."""
     single = isinstance(result, Tensor)
     mask = tuple([t is not None and requires(t) for t in tensors])
     if True not in mask:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nbgrad.base.tables import cached
+from nbgrad.base.tables import PLANS, Table, cached
+from nbgrad.core.plan import plan_for
 from nbgrad.core.tensor import Tensor, uncounted, wrap
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.dispatch.quick import Quick, quickly
+from nbgrad.dispatch.stanza import stanza
 from nbgrad.history.record import check_untrained
 from nbgrad.memory.dtypes import dtype, finfo, float32
 from nbgrad.memory.layout import wrap_dim
-from nbgrad.memory.storage import Spec
+from nbgrad.memory.storage import Marked, Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce.sums import mean
 from nbgrad.ops.rows import normalise
 from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.ops.views.shape import reshape
+from nbgrad.tape.modes import shared, state
 
 
 def _own(name: str, input: Any, normalized_shape: Any) -> tuple[int, ...]:
@@ -174,7 +177,7 @@ def rms_norm(
 
 
 def _by_statistics(
-    input: Spec, mean: Spec | None, var: Spec | None, weight: Spec | None, bias: Spec | None, eps: float
+    input: Spec, weight: Spec | None, bias: Spec | None, mean: Spec | None, var: Spec | None, eps: float
 ) -> Quick | None:
     return (
         None
@@ -186,10 +189,10 @@ def _by_statistics(
 @quickly(_by_statistics, devices=True)
 def _evaluated(
     input: Tensor,
-    mean: Tensor | None,
-    var: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
     eps: float,
 ) -> Tensor:
     return by_channel(input, mean, var, weight, bias, False, 0.0, eps)
@@ -225,7 +228,7 @@ def batch_norm(
     if not training:
         if eps < 0:
             raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
-        return _evaluated(input, running_mean, running_var, weight, bias, eps)
+        return _evaluated(input, weight, bias, running_mean, running_var, eps)
     if running_mean is running_var is None:
         return _by_the_batch(input, weight, bias, eps)
     _check_trained(input, eps)
@@ -243,6 +246,62 @@ def by_channel(
     eps: float,
 ) -> Tensor:
     """What remains of it behind the checks that PyTorch's Python makes."""
+    given = (input, running_mean, running_var, weight, bias)
+    key = (training, *[None if t is None else t._spec for t in given])
+    if key not in _fitting:
+        _check_by_channel(*given, training)
+        if Marked not in map(type, key):
+            _fitting.keep(key, True)
+    check_untrained("native_batch_norm", running_mean=running_mean, running_var=running_var)
+    if not training:
+        fixed: Tensor = normalise.batch_norm_fixed(
+            input, weight, bias, running_mean, running_var, eps=float(eps)
+        )
+        return fixed
+    got: Tensor
+    got, mean, _, variance = normalise.batch_norm(input, weight, bias, eps=float(eps))
+    channels = mean.numel()
+    n = input.numel() // max(channels, 1)
+    momentum = float(momentum)
+    # As in PyTorch, a batch of nothing tells nothing, and these writes are not counted: a graph that read the old statistics stays usable.
+    if n and running_mean is not None and running_var is not None:
+        _follow(running_mean, mean, 1 - momentum, momentum)
+        _follow(running_var, variance, 1 - momentum, momentum * n / max(n - 1, 1))
+    return got
+
+
+# What nothing was refused of: whether it trains, and all specs.
+_fitting: Table[Any, bool] = Table("nn._norms.fitting", PLANS)
+_followed = stanza(
+    lambda kept, now, rest, share: kept * rest + share * now,
+    name="batch_norm_followed",
+    settings=("rest", "share"),
+    method=False,
+    shared=False,
+)
+
+
+def _follow(kept: Tensor, now: Tensor, rest: float, share: float) -> None:
+    """`kept = rest * kept + share * now`, not counted."""
+    storage = kept._storage
+    if kept._spec.dtype.narrow:  # rounded once
+        kept = uncounted(kept)
+        kept.copy_(kept.float().mul_(rest).add_(now, alpha=share))
+    elif state.active or shared.rare or kept._spec.repeats or (storage is not None and storage.inference):
+        uncounted(kept).mul_(rest).add_(now, alpha=share)
+    else:
+        plan = plan_for(_followed.op, (kept._spec, now._spec, float, float), kept._spec)
+        plan.launch(plan.address, plan.n, kept._buf, now._buf, rest, share)
+
+
+def _check_by_channel(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+) -> None:
     channels = input.shape[1] if input.ndim > 1 else 0
     for word, t in (("running_mean", running_mean), ("running_var", running_var)):
         if t is None and not training:
@@ -251,7 +310,6 @@ def by_channel(
     for word, t in named:
         if t is not None and t.numel() != channels:
             raise RuntimeError(f"{word} should contain {channels} elements not {t.numel()}")
-    check_untrained("native_batch_norm", running_mean=running_mean, running_var=running_var)
     d = input.dtype
     wrap_dim(1, input.ndim)
     if not d.is_floating_point:
@@ -259,26 +317,6 @@ def by_channel(
     if training and (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     check_mixed(d, (weight, bias, running_mean, running_var), (2, 3, 0, 1) if training else ())
-    if not training:
-        fixed: Tensor = normalise.batch_norm_fixed(
-            input, weight, bias, running_mean, running_var, eps=float(eps)
-        )
-        return fixed
-    got: Tensor
-    got, mean, _, variance = normalise.batch_norm(input, weight, bias, eps=float(eps))
-    n = input.numel() // max(channels, 1)
-    momentum = float(momentum)
-    # As in PyTorch, a batch of nothing tells nothing, and these writes are not counted: a graph that read the old statistics stays usable.
-    if n and running_mean is not None and running_var is not None:
-        for kept, now, share in (
-            (uncounted(running_mean), mean, momentum),
-            (uncounted(running_var), variance, momentum * n / max(n - 1, 1)),
-        ):
-            if d.narrow:  # rounded once
-                kept.copy_(kept.float().mul_(1 - momentum).add_(now, alpha=share))
-            else:
-                kept.mul_(1 - momentum).add_(now, alpha=share)
-    return got
 
 
 def _check_trained(input: Tensor, eps: float) -> None:

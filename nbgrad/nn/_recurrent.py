@@ -233,6 +233,10 @@ def _judged(kind: str, tensors: list[Any], starts: Ints) -> list[Any]:
 def _cell(kind: str, input: Tensor, hx: Hidden, weights: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     w_ih, w_hh = weights[:2]
     assert w_ih is not None and w_hh is not None
+    tensors = [input, *hx, *[None] * (2 - len(hx)), *weights, None]
+    key = (kind, *[None if t is None else t._spec for t in tensors])
+    if key in _fitting:
+        return recurrent.step(tensors, kind)
     for name, t in (("input", input), *[(f"hidden{k}", h) for k, h in enumerate(hx)]):
         _check_dim(t, 1)
         if name == "input" and t.shape[1] != w_ih.shape[1]:
@@ -248,13 +252,16 @@ def _cell(kind: str, input: Tensor, hx: Hidden, weights: Sequence[Tensor | None]
                 f"{name} has inconsistent hidden_size: got {t.shape[1]}, expected {w_hh.shape[1]}"
             )
     starts = (0, input.shape[0])
-    tensors = [input, *hx, *[None] * (2 - len(hx)), *weights, None]
     judged = _judged(kind, tensors, starts)
     if not input.dtype.is_floating_point:
         _, last, carried = recurrent.steps(judged, kind, starts, False)
         return (last,) if carried is None else (last, carried)
     made = recurrent.step(judged, kind)
-    return made if not input.dtype.narrow else tuple([to_dtype(t, input.dtype) for t in made])
+    if input.dtype.narrow:
+        return tuple([to_dtype(t, input.dtype) for t in made])
+    if Marked not in map(type, key):
+        _fitting.keep(key, True)
+    return made
 
 
 def lstm_cell(

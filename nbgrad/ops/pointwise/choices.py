@@ -8,7 +8,7 @@ from nbgrad.base.warn import warn_once
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import dtypes_of
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.elementwise import check_out, inplace, operands_of, usual_write
+from nbgrad.dispatch.elementwise import check_out, inplace, operands_of, usual_write, usually_writes
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
@@ -197,6 +197,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 
 
 @method
+@usually_writes(_clamp_both.op)
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return _clamp_into(*_clamped(input, _real_bound(input, min), _real_bound(input, max)))
 
@@ -222,11 +223,13 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
+@usually_writes(_CLAMP_MIN[False].op)
 def clamp_min_(input: Tensor, min: Any) -> Tensor:
     return _clamp_into(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, _real_bound(input, min)))
 
 
 @method
+@usually_writes(_CLAMP_MAX[False].op)
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
     return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, _real_bound(input, max)))
 
@@ -353,6 +356,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
 
 
 @method
+@usually_writes(_lerp_number.op)
 def lerp_(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     return inplace((_lerp_tensor if isinstance(weight, Tensor) else _lerp_number).op, (input, end, weight))
 

@@ -10,7 +10,7 @@ from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import lacks_complex, no_complex_gradient
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import inplace as write
-from nbgrad.dispatch.elementwise import usually
+from nbgrad.dispatch.elementwise import usually, usually_writes
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import SAME, in_place_functions, method, method_alone, refuse, stanza
 from nbgrad.expr import prims as p
@@ -526,6 +526,7 @@ def addcmul(
 
 
 @method
+@usually_writes(None, _addcmul.op, value=1)
 def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     return write(_addcmul.op, (input, tensor1, tensor2, _value((input, tensor1, tensor2), value)))
 
@@ -544,6 +545,7 @@ def addcdiv(
 
 
 @method
+@usually_writes(None, _addcdiv.op, value=1)
 def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     return write(_addcdiv.op, (input, tensor1, tensor2, _value((input, tensor1, tensor2), value)))
 

@@ -8,7 +8,14 @@ from typing import Any
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import number_type, plan_for
 from nbgrad.core.tensor import Tensor, hooks
-from nbgrad.dispatch.elementwise import add_into, elementwise_function, inplace, reflected, usually
+from nbgrad.dispatch.elementwise import (
+    add_into,
+    elementwise_function,
+    inplace,
+    reflected,
+    usually,
+    usually_writes,
+)
 from nbgrad.dispatch.stanza import in_place_functions, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes
@@ -121,6 +128,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
 
 
 @method
+@usually_writes(_add.op, _add_scaled.op, alpha=1)
 def add_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     if type(alpha) is int and alpha == 1:
         return inplace(_add.op, (input, other))
@@ -129,6 +137,7 @@ def add_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 @method
+@usually_writes(_sub.op, _sub_scaled.op, alpha=1)
 def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     if type(alpha) is int and alpha == 1:
         return inplace(_sub.op, (input, other))
@@ -211,6 +220,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor
 
 
 @method
+@usually_writes(_true_divide.op, rounding_mode=None)
 def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     return inplace(*_divided(input, other, rounding_mode))
 
@@ -229,6 +239,7 @@ def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor
 
 
 @method
+@usually_writes(_floor_divided_.op)
 def floor_divide_(input: Tensor, other: Any) -> Tensor:
     return inplace(_floor_divided_.op, (input, other))
 
@@ -273,13 +284,13 @@ def _is_operand(other: Any) -> bool:
     return isinstance(other, Tensor) or number_type(other) is not None
 
 
-def _in_place(op_function: Any) -> Any:
+def _in_place(op_function: Any, op: Any) -> Any:
     def operator(self: Tensor, other: Any) -> Any:
         if isinstance(other, Tensor) or number_type(other) is not None:
             return op_function(self, other)
         return NotImplemented
 
-    return operator
+    return operator if op is None else usually_writes(op)(operator)
 
 
 for _name, _function in dict(
@@ -317,20 +328,25 @@ for _name, _function in dict(
 ).items():
     setattr(Tensor, f"__{_name}__", reflected(_function.op))
 Tensor.__div__ = Tensor.__truediv__  # type: ignore[attr-defined]
+for _name, _function, _op in (
+    ("iadd", add_, _add.op),
+    ("isub", sub_, _sub.op),
+    ("itruediv", div_, _true_divide.op),
+    ("idiv", div_, _true_divide.op),
+    ("ifloordiv", floor_divide_, _floor_divided_.op),
+    ("ipow", _t_pow_, None),
+):
+    setattr(Tensor, f"__{_name}__", _in_place(_function, _op))
 for _name, _function in dict(
-    iadd=add_, isub=sub_, itruediv=div_, idiv=div_, ifloordiv=floor_divide_, ipow=_t_pow_
+    imul=mul,
+    imod=remainder,
+    iand=bitwise_and,
+    ior=bitwise_or,
+    ixor=bitwise_xor,
+    ilshift=bitwise_left_shift,
+    irshift=bitwise_right_shift,
 ).items():
-    setattr(Tensor, f"__{_name}__", _in_place(_function))
-for _name, _method in dict(
-    imul="mul_",
-    imod="remainder_",
-    iand="bitwise_and_",
-    ior="bitwise_or_",
-    ixor="bitwise_xor_",
-    ilshift="bitwise_left_shift_",
-    irshift="bitwise_right_shift_",
-).items():
-    setattr(Tensor, f"__{_name}__", _in_place(getattr(Tensor, _method)))
+    setattr(Tensor, f"__{_name}__", _in_place(getattr(Tensor, f"{_function.op.name}_"), _function.op))
 
 
 def _from_number(self: Tensor, other: Any) -> Any:

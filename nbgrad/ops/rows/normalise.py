@@ -540,8 +540,8 @@ def batch_norm_fixed(
 def batch_norm_by(
     input: Spec, weight: Spec | None, bias: Spec | None, mean: Spec, variance: Spec, eps: float
 ) -> Callable[..., Tensor] | None:
-    """The same, without a record, of operands of one dtype that lie in order: a function of the input, the statistics, and what there is of
-    weight and bias."""
+    """The same, without a record, of operands of one dtype that lie in order: a function of the input, of what there is of weight and bias,
+    and the statistics."""
     given = [t for t in (mean, variance, weight, bias) if t is not None]
     if input.dtype.narrow or not input.numel or not input.canonical:
         return None
@@ -551,7 +551,8 @@ def batch_norm_by(
         return None
     along = mean.like((mean.numel, *(1,) * (input.ndim - 2)))
 
-    def normed(t: Tensor, mean: Tensor, variance: Tensor, *affine: Tensor) -> Tensor:
+    def normed(t: Tensor, *others: Tensor) -> Tensor:
+        *affine, mean, variance = others
         scale = _scale(variance, affine[0] if weight else 1.0, eps)
         shift = _shift(affine[-1] if bias else -0.0, mean, scale)
         return _addcmul(wrap(shift._buf, along), t, wrap(scale._buf, along), 1)
