@@ -243,30 +243,30 @@ def element(
     body: list[str] = []
     for k, v in enumerate(inputs):
         if v.step == "=":
-            here = _spots("o0", _at(0, out_steps[0], nd), v.code)
+            here = spots("o0", _at(0, out_steps[0], nd), v.code)
             if target == "cpu" and _chooses(exprs[0], v.name):
                 here = [f"opaque({text})" for text in here]
             body += loads(k, v, here)
     for k, v in arrays:
         if v.step != "s":
-            body += loads(k, v, _spots(f"x{k}", _at(k + len(outputs), v.step, nd), v.code))
+            body += loads(k, v, spots(f"x{k}", _at(k + len(outputs), v.step, nd), v.code))
     count = len(body)
     body += emitted.lines
     for k, c in enumerate(outputs):
         results = [*(emitted.results[r] for r in kept[k]), "F(0)"]
-        places = _spots(f"o{k}", _at(k, out_steps[k], nd), c)
+        places = spots(f"o{k}", _at(k, out_steps[k], nd), c)
         body += [f"{place} = {write(r, part(c), kind)}" for place, r in zip(places, results)]
     fixed = []
     for k, v in arrays:
         if v.step == "s":
             at = f"p{k + len(outputs)}" if nd else "0"
-            fixed += loads(k, v, _spots(f"x{k}", at, v.code))
+            fixed += loads(k, v, spots(f"x{k}", at, v.code))
     moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
     steps = [*out_steps, *(v.step for v in inputs)]
     return Element(head, params, tuple(codes), once, fixed, body, moving, steps, count)
 
 
-def _spots(pointer: str, at: str, code: str) -> list[str]:
+def spots(pointer: str, at: str, code: str) -> list[str]:
     """The texts of what stands at a place: of a complex number its two parts."""
     if code[:1] != "c":
         return [f"{pointer}[{at}]"]

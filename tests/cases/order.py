@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tests.cases.making import DTYPES, FLOATS, INTS, NO_GRAD, Operands, case, op
@@ -17,6 +19,19 @@ for name in ("cumsum", "cumprod"):
 case("cumprod_zeros", lambda T, x: T.cumprod(x * (x > 0), 0), *MATRIX, ((12,),), domain=(-0.5, 2.0))
 op("logcumsumexp", *MATRIX, ((300, 3),), ((3, 0),), forms="mo", args=(-1,))
 op("logcumsumexp/first", *MATRIX, forms="mo", args=(0,))
+PAIRS: tuple[Operands, ...] = (
+    ((3, 4), (3, 4)),
+    ((2, 3, 2), (2, 3, 2)),
+    ((3, 300), (3, 300)),
+    ((300, 3), (300, 3)),
+)
+for name in ("cumprod", "logcumsumexp"):
+    for label, dim in (("complex", -1), ("complex_first", 0)):
+
+        def running(T: Any, re: Any, im: Any, name: str = name, dim: int = dim) -> Any:
+            return T.view_as_real(getattr(T, name)(T.complex(re, im), dim))
+
+        case(f"{name}_{label}", running, *PAIRS, dtypes=FLOATS, unlike=("float16",), tol=20.0)
 for name in ("cummax", "cummin"):
     op(name, *LINES[:-1], forms="m", args=(-1,))
     op(f"{name}/first", *MATRIX, forms="m", args=(0,))

@@ -8,14 +8,19 @@ of which begins with what the sums of those before it come to.
 
 from __future__ import annotations
 
-from nbgrad.base.source import fill
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from nbgrad.base.records import NamedTuple
+from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
-from nbgrad.expr import emit
+from nbgrad.expr import emit, parts
 from nbgrad.expr import prims as p
-from nbgrad.expr.node import Expr, var
+from nbgrad.expr.node import Expr, as_expr, const, var
 from nbgrad.kernels.cpu.walk import opening
 from nbgrad.kernels.family import family
-from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
+from nbgrad.kernels.templates import SCALARS, called, halves, part, read, spots, vmath_helpers, write
 
 WIDTH = 8  # neighbours that `prefix.py`, which imports Numba, takes at a time
 _u, _v = var("u"), var("v")
@@ -28,7 +33,59 @@ COMBINE: dict[str, tuple[Expr, str]] = {
     "cumsum": (_u + _v, "0"),
     "cumprod": (_u * _v, "1"),
     "logcumsumexp": (_log_add, "-inf"),
+    "recurrence": (_v + var("a") * _u, "0"),
 }
+
+
+# Of complex numbers, as PyTorch: infinities are added as they are, no angle is left of what is nothing.
+_re_u, _re_v = p.real(_u), p.real(_v)
+_less = p.lt(_re_v, _re_u)
+_fore, _back = p.where(_less, _u, _v), p.where(_less, _v, _u)
+_known = p.logical_not(p.logical_or(p.isnan(_u), p.isnan(_v)))
+_infinite = p.logical_and(p.logical_and(p.eq(_re_u, _re_v), p.isinf(_re_u)), _known)
+_of_infinite = p.where(p.lt(_re_u, 0), _u, p.log(p.exp(_u) + p.exp(_v)))
+_nan = p.join(const(math.nan), const(math.nan))
+_of_others = p.where(_known, _fore + p.log1p(p.exp(_back - _fore)), _nan)
+
+
+class Combine(NamedTuple):
+    """What a scan does at an element: lines that make of `u`, what has come, and `v` the results, and what there is before the first. A
+    complex number has two `parts`: names that end so."""
+
+    lines: Lines
+    results: Sequence[str]
+    identity: Sequence[str]
+    parts: Sequence[str]
+    helpers: str
+
+
+def combine(kind: str, code: str, accumulator: str) -> Combine:
+    """`kind` is a key of COMBINE."""
+    joined, identity = COMBINE[kind]
+    names = {"u": "u", "v": "v", "a": "by"}
+    ends = ("", "i") if code[0] == "c" else ("",)
+    before = (f"F({identity})", "F(0)")[: len(ends)]
+    if code[0] == "c":
+        names = {
+            v + part: name + end for v, name in names.items() for part, end in ((".re", ""), (".im", "i"))
+        }
+
+    def emitted(wanted: list[Any]) -> emit.Emitted:
+        if code[0] == "c":
+            wanted = [as_expr(e) for pair in parts.pairs(wanted, "uva") for e in pair if e is not None]
+        return emit.emit(wanted, "cpu", accumulator, names)
+
+    if code[0] != "c" or kind != "logcumsumexp":
+        made = emitted([joined])
+        return Combine(made.lines, made.results, before, ends, vmath_helpers() + called(made.helpers, "cpu"))
+    rare, first, second = emitted([_infinite]), emitted([_of_infinite]), emitted([_of_others])
+    # A branch, as most of it is for what hardly ever comes: in vectors it is a choice all the same.
+    lines: list[Any] = [*rare.lines, f"if {rare.results[0]}:"]
+    for made, more in ((first, ["else:"]), (second, [])):
+        lines += [[*made.lines, *(f"w{end} = {r}" for end, r in zip(ends, made.results))], *more]
+    helpers = vmath_helpers() + called(first.helpers | second.helpers, "cpu")
+    return Combine(lines, ("w", "wi"), before, ends, helpers)
+
 
 _SCAN = '''"""{title} along a dimension, in {acc}."""
 from math import inf, nan
@@ -40,17 +97,13 @@ F = {scalar}
 
 
 def @NAME@(start, stop, meta, o, x{more}):
-    acc = stack_{acc}({width})
+    {stacks}
     {opening}
         for j in range(width):
-            acc[j] = {identity}
+            {begin}
         for k in range(n):
             for j in range(width):
-                v = {read}
-                u = acc[j]
-                {combine}
-                acc[j] = {result}
-                o[o_at + {o}] = {write}
+                {element}
             x_at += x_step
             o_at += o_step
             {step}
@@ -63,21 +116,7 @@ def scan(
     kind: str, code: str, accumulator: str, out: str, width: int, together: bool
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `kind` is a key of COMBINE."""
-    helpers = vmath_helpers()
-    combine, identity = COMBINE[kind]
-    emitted = emit.emit((combine,), "cpu", accumulator, {"u": "u", "v": "v"})
-    return _fill(
-        kind,
-        helpers,
-        code,
-        accumulator,
-        out,
-        width,
-        together,
-        list(emitted.lines),
-        emitted.results[0],
-        identity,
-    )
+    return _fill(f"{kind} along a dimension", kind, code, accumulator, out, width, together)
 
 
 _ALONG = '''"""{title} along lines whose elements are neighbours, in {acc}."""
@@ -141,54 +180,50 @@ def along(
 @family
 def recurrence(code: str, accumulator: str, width: int, together: bool) -> tuple[str, tuple[str, ...]]:
     """o[k] = x[k] + a[k] * o[k - 1]."""
-    a = read("a[a_at + j]" if together else "a[a_at + j * a_lane]", code, accumulator, False)
-    return _fill(
-        "o[k] = x[k] + a[k] * o[k - 1]",
-        "",
-        code,
-        accumulator,
-        code,
-        width,
-        together,
-        [],
-        f"v + {a} * u if k else v",
-        "0",
-        second=True,
-    )
+    return _fill("o[k] = x[k] + a[k] * o[k - 1]", "recurrence", code, accumulator, code, width, together)
 
 
 def _fill(
-    title: str,
-    preamble: str,
-    code: str,
-    accumulator: str,
-    out: str,
-    width: int,
-    together: bool,
-    lines: list[str],
-    result: str,
-    identity: str,
-    second: bool = False,
+    title: str, kind: str, code: str, accumulator: str, out: str, width: int, together: bool
 ) -> tuple[str, tuple[str, ...]]:
-    names = ("o", "x", "a") if second else ("o", "x")
+    how = combine(kind, code, accumulator)
+    names: tuple[str, ...] = ("o", "x")
+    results = how.results
+    if kind == "recurrence":
+        names, results = ("o", "x", "a"), [f"{r} if k else v{c}" for r, c in zip(results, how.parts)]
+
+    def at(name: str, kept: str) -> list[str]:
+        return spots(name, f"{name}_at + j" if together else f"{name}_at + j * {name}_lane", kept)
+
+    def taken(name: str, into: str) -> list[str]:
+        read_from = [read(place, part(code), accumulator, False) for place in at(name, code)]
+        return [f"{into}{c} = {text}" for c, text in zip(how.parts, read_from)]
+
     source = fill(
         _SCAN,
         title=title,
-        preamble=preamble + halves((code, out)),
+        preamble=how.helpers + halves((code, out)),
         acc=accumulator,
         scalar=SCALARS[accumulator],
-        more=", a" if second else "",
-        width=width,
+        more=", a" * (len(names) > 2),
+        stacks=[f"acc{c} = stack_{accumulator}({width})" for c in how.parts],
         opening=opening(names, width),
-        identity=f"F({identity})",
-        read=read("x[x_at + j]" if together else "x[x_at + j * x_lane]", code, accumulator, False),
-        o="j" if together else "j * o_lane",
-        combine=lines,
-        result=result,
-        write=write("acc[j]", out, accumulator),
-        step=["a_at += a_step"] * second,
+        begin=[f"acc{c}[j] = {value}" for c, value in zip(how.parts, how.identity)],
+        element=[
+            *taken("x", "v"),
+            *(taken("a", "by") if names[2:] else []),
+            *(f"u{c} = acc{c}[j]" for c in how.parts),
+            *how.lines,
+            *(f"acc{c}[j] = {result}" for c, result in zip(how.parts, results)),
+            *(
+                f"{place} = {write(f'acc{c}[j]', part(out), accumulator)}"
+                for c, place in zip(how.parts, at("o", out))
+            ),
+        ],
+        step=["a_at += a_step"] * (len(names) > 2),
     )
-    return source, ("i8", "i8", "*i8", "*" + out, "*" + code, *(["*" + code] if second else []))
+    codes = ("*" + part(out), *["*" + part(code)] * (len(names) - 1))
+    return source, ("i8", "i8", "*i8", *codes)
 
 
 _EXTREME = '''"""The running {word}imum along a dimension, and the last place of it; a NaN is the extreme."""

@@ -7,25 +7,40 @@ Promises what the CPU's give (`kernels/cpu/scan.py`), in an order that depends o
 from __future__ import annotations
 
 from nbgrad.base.source import Lines, text_of
-from nbgrad.expr import emit
-from nbgrad.kernels.cpu.scan import COMBINE
+from nbgrad.kernels.cpu.scan import combine
 from nbgrad.kernels.cuda.own import Own
-from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
+from nbgrad.kernels.templates import SCALARS, halves, part, read, spots, write
 
 
 class _Scan:
-    """What is scanned, in which dtypes."""
+    """What is scanned, in which dtypes. A complex number has two of each name, that of its imaginary part ending in `i`."""
 
     def __init__(self, kind: str, code: str, accumulator: str, out: str) -> None:
-        combine, identity = COMBINE[kind]
-        self.helpers = vmath_helpers()
-        self.emitted = emit.emit((combine,), "cpu", accumulator, {"u": "u", "v": "v"})
-        self.identity = f"F({identity})"
+        self.how = combine(kind, code, accumulator)
         self.code, self.accumulator, self.out = code, accumulator, out
+
+    def parts(self, *lines: str) -> list[str]:
+        """Each line as it is for each part, whose names have {i} behind them."""
+        return [line.format(i=end) for line in lines for end in self.how.parts]
+
+    def begun(self, name: str) -> Lines:
+        """A name for what there is before the first."""
+        return [f"{name}{end} = {value}" for end, value in zip(self.how.parts, self.how.identity)]
 
     def joined(self) -> Lines:
         """`v` becomes what `u` and `v` come to."""
-        return [*self.emitted.lines, f"v = F({self.emitted.results[0]})"]
+        made = [f"j{end} = F({result})" for end, result in zip(self.how.parts, self.how.results)]
+        return [*self.how.lines, *made, *self.parts("v{i} = j{i}")]
+
+    def read(self, name: str, at: str, array: str = "x") -> Lines:
+        places = spots(array, at, self.code)
+        texts = [read(place, part(self.code), self.accumulator, False) for place in places]
+        return [f"{name}{end} = F({text})" for end, text in zip(self.how.parts, texts)]
+
+    def write(self, at: str) -> Lines:
+        places = spots("o", at, self.out)
+        texts = [write(f"v{end}", part(self.out), self.accumulator) for end in self.how.parts]
+        return [f"{place} = {text}" for place, text in zip(places, texts)]
 
     def along(self) -> Lines:
         """A block's way along `n` elements from `x_at` and `o_at`, after what comes to `carry`."""
@@ -33,42 +48,49 @@ class _Scan:
             "for first in range(0, n, 256):",
             [
                 "k = first + thread",
-                f"v = {self.identity}",
+                *self.begun("v"),
                 "if k < n:",
-                [f"v = F({read('x[x_at + k * x_step]', self.code, self.accumulator, False)})"],
-                "parts[thread] = v",
+                self.read("v", "x_at + k * x_step"),
+                *self.parts("parts{i}[thread] = v{i}"),
                 "cuda.syncthreads()",
                 "for level in range(8):",
                 [
                     "far = 1 << level",
-                    f"u = {self.identity}",
+                    *self.begun("u"),
                     "if thread >= far:",
-                    ["u = parts[thread - far]"],
+                    self.parts("u{i} = parts{i}[thread - far]"),
                     "cuda.syncthreads()",
                     "if thread >= far:",
-                    ["v = parts[thread]", *self.joined(), "parts[thread] = v"],
+                    [
+                        *self.parts("v{i} = parts{i}[thread]"),
+                        *self.joined(),
+                        *self.parts("parts{i}[thread] = v{i}"),
+                    ],
                     "cuda.syncthreads()",
                 ],
-                "u = carry",
-                "v = parts[thread]",
+                *self.parts("u{i} = carry{i}", "v{i} = parts{i}[thread]"),
                 *self.joined(),
                 "if k < n:",
-                [f"o[o_at + k * o_step] = {write('v', self.out, self.accumulator)}"],
-                "u = carry",
-                "v = parts[255]",
+                self.write("o_at + k * o_step"),
+                *self.parts("u{i} = carry{i}", "v{i} = parts{i}[255]"),
                 *self.joined(),
-                "carry = v",
+                *self.parts("carry{i} = v{i}"),
                 "cuda.syncthreads()",
             ],
         ]
 
     def made(self, body: Lines, more: str = "", shared: bool = True) -> Own:
-        array = ["parts = cuda.shared.array(256, F)"] if shared else []
-        head = ["from math import inf, nan", "import math", "import numpy as np", *self.helpers.split("\n")]
+        arrays = self.parts("parts{i} = cuda.shared.array(256, F)") if shared else []
+        head = [
+            "from math import inf, nan",
+            "import math",
+            "import numpy as np",
+            *self.how.helpers.split("\n"),
+        ]
         head += [*halves((self.code, self.out)).split("\n"), f"F = {SCALARS[self.accumulator]}"]
-        text = [*head, "", f"def @NAME@(items, meta, o, x{more}):", [*array, *body]]
-        codes = ("i8", "*i8", "*" + self.out, "*" + self.code, *["*" + self.accumulator] * bool(more))
-        return Own(text_of(text), codes, 0 if shared else 256)
+        text = [*head, "", f"def @NAME@(items, meta, o, x{more}):", [*arrays, *body]]
+        codes = ("i8", "*i8", "*" + part(self.out), "*" + part(self.code))
+        return Own(text_of(text), (*codes, *["*" + self.accumulator] * bool(more)), 0 if shared else 256)
 
 
 _GEOMETRY = [
@@ -113,16 +135,16 @@ def scan(kind: str, code: str, accumulator: str, out: str, width: int, together:
     """Along a dimension; whether lines lie `together` beside each other."""
     s = _Scan(kind, code, accumulator, out)
     if not together:
-        carried = [f"carry = {s.identity}", *s.along()]
+        carried = [*s.begun("carry"), *s.along()]
         return s.made([*_GEOMETRY, _EACH_LINE, [*PLACES, *carried]])
     alone: Lines = [
-        f"u = {s.identity}",
+        *s.begun("u"),
         "for k in range(n):",
         [
-            f"v = F({read('x[x_at]', code, accumulator, False)})",
+            *s.read("v", "x_at"),
             *s.joined(),
-            f"o[o_at] = {write('v', out, accumulator)}",
-            "u = v",
+            *s.write("o_at"),
+            *s.parts("u{i} = v{i}"),
             "x_at += x_step",
             "o_at += o_step",
         ],
@@ -147,7 +169,7 @@ def along(kind: str, code: str, accumulator: str, out: str, reverse: bool, runs:
             "n = min(length, whole - item * length)",
             f"x_at = item * length{' + n - 1' if reverse else ''}",
             "o_at = x_at",
-            f"carry = {s.identity}",
+            *s.begun("carry"),
             f"if {there}:",
             [f"carry = before[item {'+' if reverse else '-'} 1]"],
             *s.along(),
@@ -234,72 +256,78 @@ def extreme(word: str, code: str, kind: str, width: int, together: bool) -> Own:
 def recurrence(code: str, accumulator: str, width: int, together: bool) -> Own:
     """o[k] = x[k] + a[k] * o[k - 1], of which steps are joined as pairs. Where a factor of several leaves the range of floats a thread goes
     through the 256 elements in order, as the CPU does."""
+    s = _Scan("recurrence", code, accumulator, code)
+    factor = _Scan("cumprod", code, accumulator, code)
     places = _places(("o", "x", "a"))
-    value, factor = (
-        f"F({read(f'{name}[{name}_at + {{k}} * {name}_step]', code, accumulator, False)})" for name in "xa"
-    )
-    result = write("v", code, accumulator)
 
     def in_order(begin: str, end: str) -> Lines:
         return [
             f"for k in range({begin}, {end}):",
             [
-                f"v = {value.format(k='k')}",
+                *s.read("v", "x_at + k * x_step"),
                 "if k > 0:",
-                [f"v = F(v + {factor.format(k='k')} * u)"],
-                f"o[o_at + k * o_step] = {result}",
-                "u = v",
+                [*s.read("by", "a_at + k * a_step", "a"), *s.joined()],
+                *s.write("o_at + k * o_step"),
+                *s.parts("u{i} = v{i}"),
             ],
         ]
 
     head = ["import numpy as np", *halves((code,)).split("\n"), f"F = {SCALARS[accumulator]}", ""]
     head += ["def @NAME@(items, meta, o, x, a):"]
-    codes = ("i8", "*i8", "*" + code, "*" + code, "*" + code)
+    codes = ("i8", "*i8", *["*" + part(code)] * 3)
     geometry = [*_GEOMETRY, "a_step = meta[11]"]
     if together:
-        alone = _each_alone([*places, "u = F(0)", *in_order("0", "n")])
+        alone = _each_alone([*places, *s.begun("u"), *in_order("0", "n")])
         return Own(text_of([*head, [*geometry[1:], *alone]]), codes, 256)
+    lost = " or ".join(s.parts("v{i} - v{i} != 0", "factors{i}[thread] - factors{i}[thread] != 0"))
     body: Lines = [
-        "carry = F(0)",
+        *s.begun("carry"),
         "for first in range(0, n, 256):",
         [
             "k = first + thread",
-            "sums[thread] = F(0)",
-            "factors[thread] = F(0)",
+            *s.parts("sums{i}[thread] = F(0)", "factors{i}[thread] = F(0)"),
             "if k < n:",
-            [f"sums[thread] = {value.format(k='k')}"],
+            [*s.read("v", "x_at + k * x_step"), *s.parts("sums{i}[thread] = v{i}")],
             "if k > 0 and k < n:",
-            [f"factors[thread] = {factor.format(k='k')}"],
+            [*s.read("by", "a_at + k * a_step", "a"), *s.parts("factors{i}[thread] = by{i}")],
             "if thread == 0:",
             ["odd[0] = 0"],
             "cuda.syncthreads()",
             "for level in range(8):",
             [
                 "far = 1 << level",
-                "s = F(0)",
-                "f = F(1)",
+                *s.begun("u"),
+                *factor.begun("f"),
                 "if thread >= far:",
-                ["s = sums[thread - far]", "f = factors[thread - far]"],
+                s.parts("u{i} = sums{i}[thread - far]", "f{i} = factors{i}[thread - far]"),
                 "cuda.syncthreads()",
-                "sums[thread] = F(sums[thread] + factors[thread] * s)",
-                "factors[thread] = F(factors[thread] * f)",
+                *s.parts("by{i} = factors{i}[thread]", "v{i} = sums{i}[thread]"),
+                *s.joined(),
+                *s.parts("sums{i}[thread] = v{i}", "u{i} = by{i}", "v{i} = f{i}"),
+                *factor.joined(),
+                *s.parts("factors{i}[thread] = v{i}"),
                 "cuda.syncthreads()",
             ],
-            "v = F(sums[thread] + factors[thread] * carry)",
-            "if v - v != 0 or factors[thread] - factors[thread] != 0:",
+            *s.parts("u{i} = carry{i}", "by{i} = factors{i}[thread]", "v{i} = sums{i}[thread]"),
+            *s.joined(),
+            f"if {lost}:",
             ["odd[0] = 1"],
             "cuda.syncthreads()",
             "if odd[0] == 0 and k < n:",
-            [f"o[o_at + k * o_step] = {result}"],
+            s.write("o_at + k * o_step"),
             "if odd[0] == 0 and thread == 255:",
-            ["end[0] = v"],
+            s.parts("end{i}[0] = v{i}"),
             "if odd[0] != 0 and thread == 0:",
-            ["u = carry", *in_order("first", "min(first + 256, n)"), "end[0] = u"],
+            [
+                *s.parts("u{i} = carry{i}"),
+                *in_order("first", "min(first + 256, n)"),
+                *s.parts("end{i}[0] = u{i}"),
+            ],
             "cuda.syncthreads()",
-            "carry = end[0]",
+            *s.parts("carry{i} = end{i}[0]"),
             "cuda.syncthreads()",
         ],
     ]
-    arrays = ["sums = cuda.shared.array(256, F)", "factors = cuda.shared.array(256, F)"]
-    arrays += ["odd = cuda.shared.array(1, np.int64)", "end = cuda.shared.array(1, F)"]
+    arrays = s.parts("sums{i} = cuda.shared.array(256, F)", "factors{i} = cuda.shared.array(256, F)")
+    arrays += ["odd = cuda.shared.array(1, np.int64)", *s.parts("end{i} = cuda.shared.array(1, F)")]
     return Own(text_of([*head, [*arrays, *geometry, _EACH_LINE, [*places, *body]]]), codes)

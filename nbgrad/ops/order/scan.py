@@ -23,12 +23,10 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.arrange.orders import flip
 from nbgrad.ops.index.gather import scatter_add
-from nbgrad.ops.pointwise.functions import logaddexp
 from nbgrad.ops.reduce.reduction import SUM, asked_dtype, in_runs
 from nbgrad.ops.reduce.walk import walk
-from nbgrad.ops.views.copy import clone, contiguous, copier, copy_memory, full, to_dtype, zeros
+from nbgrad.ops.views.copy import clone, copier, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import by_parts
 from nbgrad.ops.views.slices import narrow
@@ -36,7 +34,7 @@ from nbgrad.tape.modes import state
 
 
 def _lanes(d: _dtype) -> str:
-    return "f8" if d.is_floating_point else "i8"
+    return "f8" if d.inexact else "i8"
 
 
 def _work(sp: Spec, items: int) -> int:
@@ -48,8 +46,6 @@ def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
         return copier(sp, sp.dense())
     if sp.dtype.is_complex and kind == "cumsum":
         return by_parts(lambda parts: _scan(kind, parts, dim, reverse), sp)
-    if sp.dtype.is_complex:
-        return lambda t: _by_doubling(e.mul if kind == "cumprod" else logaddexp, t.detach(), dim)
     d = sp.dtype if sp.dtype.inexact else dtypes.int64
     out = spec(d, tuple(sp.shape), None, sp.device)
     if sp.ndim and sp.strides[dim] == out.strides[dim] == 1 and sp.dtype in _ALONG.get(kind, ()):
@@ -66,17 +62,6 @@ def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
         sp.backend.constants(how.meta),
         (out,),
     )
-
-
-def _by_doubling(join: Any, t: Tensor, dim: int) -> Tensor:
-    """Of complex numbers: what stands at k is joined to what stood 1, 2, 4 ... places before it, which was made of as many."""
-    made, far = clone(t), 1
-    n = tuple.__getitem__(t.shape, dim) if t.ndim else 1
-    while far < n:
-        joined = join(narrow(made, dim, 0, n - far), narrow(made, dim, far, n - far))
-        made = cat([narrow(made, dim, 0, far), joined], dim)
-        far *= 2
-    return contiguous(made)
 
 
 # Products of a few float64 by themselves leave their range where those with what came before them do not.
@@ -198,22 +183,6 @@ def _shift(t: Tensor, dim: int, reverse: bool, value: float = 0.0) -> Tensor:
     return cat(parts, dim)
 
 
-def _complex_recurrence(input: Tensor, factor: Tensor, dim: int, reverse: bool) -> Tensor:
-    """Of twice as many steps each time: what k steps make of what stood before them is a sum and a product too."""
-    if reverse:
-        return flip(_complex_recurrence(flip(input, (dim,)), flip(factor, (dim,)), dim, False), (dim,))
-    made, times, far = input.detach(), factor.detach(), 1
-    n = tuple.__getitem__(input.shape, dim) if input.ndim else 1
-    while far < n:
-        first = [narrow(t, dim, 0, far) for t in (made, times)]
-        before = [narrow(t, dim, 0, n - far) for t in (made, times)]
-        last = [narrow(t, dim, far, n - far) for t in (made, times)]
-        made = cat([first[0], e.add(last[0], e.mul(last[1], before[0]))], dim)
-        times = cat([first[1], e.mul(last[1], before[1])], dim)
-        far *= 2
-    return made
-
-
 def _recurrence_rule(
     g: Tensor, factor: Tensor, y: Tensor, dim: int, reverse: bool, wanted: Any
 ) -> tuple[Tensor, Tensor | None]:
@@ -224,8 +193,6 @@ def _recurrence_rule(
 @differentiable("LinearRecurrence", raw=True, all=_recurrence_rule)
 def _recurrence(input: Tensor, factor: Tensor, *, dim: int, reverse: bool) -> Tensor:
     """s[k] = input[k] + factor[k] * s[k - 1]; from the other end if `reverse`."""
-    if input._spec.dtype.is_complex:
-        return _complex_recurrence(input, factor, dim, reverse)
     got: Tensor = _make_recurrence(input._spec, factor._spec, dim, reverse)(input, factor)
     return got
 
