@@ -19,13 +19,16 @@ places, lane by lane, and adds that to 9 vectors `sums`. Beyond `columns` nothin
 `move_f4_2x16(source, source_step, to, to_step, rows, columns)` copies that many columns of at most two vectors, with zeros behind.
 `turn_f4_16(source, source_step, have, to, to_step, k)` writes `k` rows of 16 numbers, of which each comes from another line; of the lines,
 too, those beyond are the last again. It writes whole blocks: up to 15 rows more.
+`linesin_f4_8(lines, places, blocks, rows, step, by)` turns 8 lines, which begin at the places (int64, in numbers) of a table, into rows
+`step` apart, 8 numbers of each line for each block. At `by` are two factors, of even and of odd rows, and two numbers that are added then.
+`linesout_f4_8`, of the same arguments, turns rows, times the factors, into lines.
 `dots_f4_4x2x8(k, a, row, b, have, to)` multiplies each of 4 rows by one vector: a row's sum is that of 16 chains, which meet in pairs. That
 shape is the same on all machines, since bits depend on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from nbgrad.base.records import NamedTuple
@@ -64,6 +67,7 @@ TAPS = ("k", "a", "b", "table", "ldb", "c", "ldc", "have", "columns", "add")
 SHIFTS = ("rows", "g", "ldg", "x", "ldx", "table", "have", "columns", "sums")
 WINDOW = 9  # places of `shifts`, those of a 3 x 3 window
 DOTS = ("k", "a", "row", "b", "have", "to")
+LINES = ("lines", "places", "blocks", "rows", "step", "by")
 TURN = ("source", "source_step", "have", "to", "to_step", "k")
 
 
@@ -331,6 +335,58 @@ def _turn(w: _Text) -> None:
     _again(w, "%k")
 
 
+def _turned(w: _Text, v: list[str]) -> list[str]:
+    """Of both halves of vectors, each by itself, as there are instructions for that."""
+    n, half = w.lanes, w.lanes // 2
+    quarter = half // 2
+    low, high = (
+        [side + k + line for side in (0, half) for k in range(first, first + quarter) for line in (0, n)]
+        for first in (0, quarter)
+    )
+    for _ in range(half.bit_length() - 1):
+        v = [w.shuffled(v[k], v[k + quarter], places) for k in range(quarter) for places in (low, high)]
+    return v
+
+
+def _lines(w: _Text, out: bool) -> None:
+    n, half, v = w.lanes, w.lanes // 2, w.vector
+    part = f"<{half} x {w.kind}>"
+    w.made(f"mul i64 %step, {n}", "%block")
+    places = [w.made(f"load i64, ptr {w.pointer(w.place('%places', 8 * k))}") for k in range(n)]
+    places = [w.made(f"mul i64 {place}, {w.size}") for place in places]
+    by = [w.number(w.place("%by", k * w.size)) for k in range(4)]
+    _counted(w, 1, "%blocks", ("lines", str(n * w.size)), ("rows", "%block"))
+    lines = [w.place("%at_lines", place) for place in places]
+    rows = [w.place("%at_rows", w.made(f"mul i64 %step, {k}")) for k in range(n)]
+
+    def mask(places: Iterable[int]) -> str:
+        named = [f"i32 {k}" for k in places]
+        return f"<{len(named)} x i32> <{', '.join(named)}>"
+
+    def scaled(x: str, k: int) -> str:
+        return w.intrinsic("fma", v, f"{v}, {v}, {v}", f"{v} {x}, {v} {by[k % 2]}, {v} {by[2 + k % 2]}")
+
+    for first in (0, half):
+        ends = [
+            [w.pointer(w.place(lines[k + other], first * w.size)) for other in (0, half)] for k in range(half)
+        ]
+        if out:
+            found = _turned(w, [scaled(w.load(rows[first + k]), first + k) for k in range(half)])
+            for both, two in zip(found, ends):
+                for side, end in enumerate(two):
+                    taken = mask(range(side * half, side * half + half))
+                    one = w.made(f"shufflevector {v} {both}, {v} poison, {taken}")
+                    w.line(f"store {part} {one}, ptr {end}, align {w.size}")
+            continue
+        given = []
+        for two in ends:
+            low, high = (w.made(f"load {part}, ptr {end}, align {w.size}") for end in two)
+            given.append(w.made(f"shufflevector {part} {low}, {part} {high}, {mask(range(n))}"))
+        for k, there in enumerate(_turned(w, given)):
+            w.store(scaled(there, first + k), rows[first + k])
+    _again(w, "%blocks")
+
+
 def _dots(w: _Text) -> None:
     rows, n, v = 4, w.lanes, w.vector
     far, cells = n * w.size, [(i, j) for i in range(rows) for j in range(2)]
@@ -410,6 +466,8 @@ def _named() -> Iterator[tuple[str, _Named]]:
             yield f"shifts_{code}_{WINDOW}x{lanes}", _Named(SHIFTS, code, lanes, _shifts)
     for code, lanes in (("f4", 8), ("f8", 4)):
         yield f"dots_{code}_4x2x{lanes}", _Named(DOTS, code, lanes, _dots)
+        for kind, out in (("in", False), ("out", True)):
+            yield f"lines{kind}_{code}_{lanes}", _Named(LINES, code, lanes, partial(_lines, out=out))
 
 
 @cached(1)

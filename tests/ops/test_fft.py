@@ -107,6 +107,49 @@ def test_the_text_runs_as_python(code: str, lanes: int, longest: int) -> None:
     np.testing.assert_allclose(o, np.fft.fft(x).conj() / 2, rtol=0, atol=1e-6 if code == "f4" else 1e-14)
 
 
+def test_pairs_of_real_numbers_run_as_python_too() -> None:
+    """Eleven transforms of 24 numbers, the last three side by side with copies of the last; to them, and back."""
+    x, back = RNG.standard_normal((11, 24)), np.zeros((11, 24))
+    o, roots = np.zeros((11, 13), complex), Factors("roots", (24,)).numbers("f8").view("f8")
+    of, to = (a.reshape(-1).view("f8") for a in (x, o))
+    half = Passes(4, 16), Passes(4, 16)
+    half[0].add(24, 0, 1, 1, 2, [Lane(11, 24, 26)], "real", "half", keep=13)
+    half[1].add(24, 0, 1, 2, 1, [Lane(11, 26, 24)], "half", "real", have=13, sign=-1.0, sign_out=-1.0)
+    for passes, source, target in ((half[0], of, to), (half[1], to, back.reshape(-1))):
+        (step,) = passes.steps
+        text = build.kernel("fft_text", *kernels.along("f8", step.of, step.to, 4, 16), True, False)
+        numbers = step.by, step.by * step.sign_out, step.sign
+        text.python()(0, 3, np.array(step.meta()), target, source, roots, roots, roots, *numbers)
+    np.testing.assert_allclose(o, np.fft.rfft(x), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(back, 24 * x, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [6, 64, 100, 1024])
+def test_real_numbers_that_are_no_neighbours(n: int) -> None:
+    x = RNG.standard_normal((3, 9, 2 * n))
+    for shape, dim in (((3, 9, n), 2), ((9, n, 3), 1)):
+        wide = x.transpose(1, 2, 0) if dim == 1 else x
+        at = [slice(None)] * 3
+        at[dim] = slice(None, None, 2)
+        t, want = T.from_numpy(wide)[tuple(at)], wide[tuple(at)]
+        assert t.shape == shape
+        assert_near(T.fft.rfft(t, dim=dim), np.fft.rfft(want, axis=dim), "float64", (shape, dim))
+        assert_near(T.fft.fft(t, dim=dim), np.fft.fft(want, axis=dim), "float64", (shape, dim))
+        z = T.fft.rfft(t, dim=dim)
+        assert_near(T.fft.irfft(z, dim=dim), want, "float64", (shape, dim))
+        out = T.empty(shape, dtype=T.float64).transpose(0, 2)
+        assert_near(
+            T.fft.irfft(z.transpose(0, 2), n, 2 - dim, out=out), want.transpose(2, 1, 0), "float64", dim
+        )
+
+
+def test_what_is_no_number_stays_in_its_own_transform() -> None:
+    x = T.ones(16, 64)
+    x[3, 5] = x[8, 0] = float("nan")
+    for made in (T.fft.rfft(x), T.fft.fft(x), T.fft.irfft(T.complex(x, x)), T.fft.ifft(T.complex(x, x))):
+        assert {int(k) for k in T.isnan(made).any(1).nonzero()} == {3, 8}
+
+
 def test_large_tables_are_not_held_by_plans() -> None:
     """However many lengths a program has transformed, memory holds the tables of a few."""
     x = T.ones(2**14)

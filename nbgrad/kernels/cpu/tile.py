@@ -98,7 +98,18 @@ def _loop(name: str) -> Callable[..., None]:
                     )
                     place.value = real(place.value + product).value
 
+    def lines(lines: int, places: int, blocks: int, rows: int, step: int, by: int) -> None:
+        for k in range(blocks * width):
+            factor, more = (at(by + (k % 2 + far) * size).value for far in (0, 2))
+            for j in range(width):
+                there = lines + (ctypes.c_int64.from_address(places + 8 * j).value + k) * size
+                here = rows + k * step + j * size
+                source, to = (there, here) if kind == "linesin" else (here, there)
+                at(to).value = real(at(source).value * factor).value + more
+
     known: dict[str, Callable[..., None]] = {
+        "linesin": lines,
+        "linesout": lines,
         "move": move,
         "turn": turn,
         "dots": dots,

@@ -117,7 +117,7 @@ def _run(sp: Spec, out: Spec, passes: Passes) -> Run:
         launch = serves.launch(
             6, "ddd", _WORK * step.n * step.transforms if items > 1 else items, step.n < FEW
         )
-        roots = _numbers(sp, Factors("roots", (step.n,)))
+        roots = _numbers(sp, Factors("roots", (step.roots,)))
         tables = [_numbers(sp, t) if t else roots for t in (step.before, step.after)]
         numbers = step.by, step.by * step.sign_out, step.sign
         meta = serves.constants(step.meta())

@@ -78,9 +78,14 @@ class Pass(NamedTuple):
         """How many transforms."""
         return prod([lane.size for lane in self.lanes])
 
+    @property
+    def roots(self) -> int:
+        """Of how many roots of one the kernel reads some."""
+        return self.whole if "folded" in (self.of, self.to) else self.n
+
     def meta(self) -> list[int]:
         found, tables = factors(self.n), (self.before is not None) + 2 * (self.after is not None)
-        tables += 4 * self.of_real
+        tables += 4 * self.of_real + 8 * (self.of == "folded" and self.keep == self.whole)
         head = [
             self.n,
             self.transforms,
@@ -230,14 +235,30 @@ class Passes:
         )  # fmt: skip
         if not _is_smooth(n):
             self._convolution(step)
-        elif n > self.longest or (
-            n >= _FEW and 2 * step.transforms <= self.lanes and _split(n, self.longest) > 1
-        ):
+        elif n >= _FEW and 2 * step.transforms <= self.lanes and _split(n, self.longest) > 1:
+            self._in_two(step)
+        elif self._folds(step):
+            self.steps.append(self._folded(step))
+        elif n > self.longest:
             self._in_two(step)
         else:
             if to == "half" and k == 1:
                 step = step._replace(to="complex")  # what is not kept comes last
             self.steps.append(step)
+
+    def _folds(self, step: Pass) -> bool:
+        """Whether a pass of whole transforms from or to real numbers is one of half their length."""
+        real = step.of == "real" or (step.of, step.to) == ("half", "real")
+        whole = step.of == "real" and step.to != "half"
+        if step.n > self.longest * (1 if whole else 2):
+            return False
+        return real and step.n % 2 == 0 and step.n == step.whole and not (step.before or step.after)
+
+    def _folded(self, step: Pass) -> Pass:
+        n = step.n // 2
+        if step.of == "real":
+            return step._replace(of="folded", to="complex", n=n, x=2 * step.x, have=step.have // 2)
+        return step._replace(to="folded", n=n, o=2 * step.o, keep=n)
 
     def _in_two(self, step: Pass) -> None:
         n1 = _split(step.n, self.longest)
