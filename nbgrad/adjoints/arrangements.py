@@ -9,8 +9,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from nbgrad.adjoints import library, ops
-from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array
 from nbgrad.adjoints.ir import ONE, ZERO, Apply, At, Const, Expr, Refused, Span, View, const, kind_of
 
 
@@ -40,9 +42,18 @@ def numbers(b: Builder, xs: Sequence[Any]) -> list[Expr]:
 
 
 def array_of(b: Builder, x: Value) -> View | Elementwise:
+    if isinstance(x, Items) and is_listed(x):
+        x = on_array(b, None, x)
     if not isinstance(x, View | Elementwise):
         b.refuse("an array is needed here")
     return x
+
+
+def is_listed(x: Items) -> bool:
+    """Are they numbers or arrays, or lists of them, that make an array?"""
+    return bool(x.items) and all(
+        is_listed(i) if isinstance(i, Items) else isinstance(i, Expr | View | Elementwise) for i in x.items
+    )
 
 
 def lengths(b: Builder, x: Value) -> list[Expr]:
@@ -64,36 +75,119 @@ def axis_of(b: Builder, axis: Value, rank: int) -> int:
     return axis.value % rank
 
 
-def each(b: Builder, hint: str | None, own: Callable[..., Any], args: Sequence[Value]) -> Value:
-    """A function of numbers, of each element."""
+def each(
+    b: Builder,
+    hint: str | None,
+    own: Callable[..., Any],
+    args: Sequence[Value],
+    whole: Sequence[Value] = (),
+    named: dict[str, Value] | None = None,
+    before: Sequence[Value] = (),
+) -> Value:
+    """A function of numbers, of each element; of `whole`, and what stands before and by name, it gets all."""
     if all(isinstance(a, Expr) for a in args):
-        return inlined(b, own, list(args), {})
+        return inlined(b, own, [*before, *args, *whole], named or {})
     shape = b.together([array_of(b, a) if not isinstance(a, Expr) else a for a in args])
-    v = b.make(hint, shape, "float64", zeros=False)
-    given = [b.read_once(a) for a in args]
+    given = [b.read_once(a if isinstance(a, Expr) else array_of(b, a)) for a in args]
 
-    def one(i: list[Expr]) -> None:
-        (e,) = numbers(b, [inlined(b, own, [b.element(a, i) for a in given], {})])
-        b.store(b.load(v, i), e)
+    def at(i: list[Expr]) -> Expr:
+        here = [b.leaf(b.element(a, i)) for a in given]
+        (e,) = numbers(b, [inlined(b, own, [*before, *here, *whole], named or {})])
+        return e
 
-    b.nest(b.shape(v), one)
+    around, b.block = b.block, []
+    dtype = b.dtype(at([ZERO] * len(shape)))  # one, which is thrown away
+    b.block = around
+    v = b.make(hint, shape, dtype, zeros=False)
+    b.nest(b.shape(v), lambda i: b.store(b.load(v, i), at(i)))
+    return v
+
+
+# ---------------------------------------------------------------- copies, and arrays of what is listed
+
+
+def dtype_of(b: Builder, given: Value | None, default: str) -> str:
+    if given is None:
+        return default
+    if not isinstance(given, Object):
+        b.refuse("this dtype")
+    try:
+        dtype = np.dtype(given.value)
+    except TypeError:
+        b.refuse("this dtype")
+    if dtype.kind not in "fiub":
+        b.refuse(f"an array of {dtype}")
+    return str(dtype)
+
+
+def on_copy(b: Any, hint: str | None, a: Value) -> Value:
+    made: View = b.stored(array_of(b, a), hint)
+    b.parted(made.base)
+    return made
+
+
+def on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None = None) -> Value:
+    """np.array of a tuple or list of numbers, or of rows of them; or of an array, which is a copy."""
+    x = object
+    if isinstance(x, Expr):  # an array without dimensions is a number
+        as_float = dtype is not None and kind_of(dtype_of(b, dtype, "")) == "float" and b.kind(x) != "float"
+        return b.let(hint, Apply("float", (b.leaf(x),)) if as_float else x)
+    if is_array(x):
+        made = on_copy(b, hint, x)
+        of = dtype_of(b, dtype, b.dtype(made))
+        if of != b.dtype(made):
+            if kind_of(b.dtype(made)) == "float" and kind_of(of) != "float":
+                b.refuse(f"np.array of floats with the dtype {of}", ".astype(...)")
+            wide = b.make(hint, b.shape(made), of, zeros=False)
+            b.assign(wide, made)
+            return wide
+        return made
+    if isinstance(x, Items) and x.items and all(map(is_array, x.items)) and dtype is None:
+        return on_stack(b, hint, x)
+    if not isinstance(x, Items) or not x.items:
+        b.refuse("np.array of this", "np.empty, and write to it")
+    rows = [i.items if isinstance(i, Items) else None for i in x.items]
+    flat = [e for i in x.items for e in (i.items if isinstance(i, Items) else [i])]
+    widths = {len(r) if r is not None else -1 for r in rows}
+    if len(widths) > 1:
+        b.refuse("np.array of rows of different lengths")
+    kinds = ops.join(*(b.kind(e) for e in numbers(b, flat)))
+    default = {"float": "float64", "int": "int64", "bool": "bool"}[kinds]
+    width = widths.pop()
+    shape = [const(len(rows))] + ([const(width)] if width >= 0 else [])
+    v = b.make(hint, shape, dtype_of(b, dtype, default), zeros=False)
+    for k, e in enumerate(flat):
+        at: list[Expr] = [const(k)] if width < 0 else [const(k // width), const(k % width)]
+        b.store(b.load(v, at), e)
     return v
 
 
 # ---------------------------------------------------------------- shapes
 
 
-def on_reshape(b: Builder, hint: str | None, a: Value, *shape: Value) -> Value:
+def on_reshape(b: Builder, hint: str | None, a: Value, *shape: Value, order: Value | None = None) -> Value:
     x = array_of(b, a)
+    if isinstance(order, Object) and order.value == "F":
+        wide = lengths(b, shape[0] if len(shape) == 1 else Items(list(shape)))
+        made = _reshaped(b, hint, _backwards(b, x), wide[::-1])
+        return View(made.base, made.axes, made.order[::-1])
     return _seen(b, x, _reshaped(b, hint, x, lengths(b, shape[0] if len(shape) == 1 else Items(list(shape)))))
 
 
-def on_ravel(b: Builder, hint: str | None, a: Value) -> Value:
+def _backwards(b: Builder, x: View | Elementwise) -> Elementwise:
+    return Elementwise(b.shape(x)[::-1], lambda i: b.element(x, i[::-1]), b.bases(x), b.dtype(x))
+
+
+def on_ravel(b: Builder, hint: str | None, a: Value, order: Value | None = None) -> Value:
     x = array_of(b, a)
+    if isinstance(order, Object) and order.value == "F":
+        return on_flatten(b, hint, _backwards(b, x))
     return _seen(b, x, on_flatten(b, hint, x))
 
 
-def on_flatten(b: Builder, hint: str | None, a: Value) -> View:
+def on_flatten(b: Builder, hint: str | None, a: Value, order: Value | None = None) -> View:
+    if isinstance(order, Object) and order.value == "F":
+        a = _backwards(b, array_of(b, a))
     return _reshaped(b, hint, array_of(b, a), [const(-1)])
 
 
@@ -148,10 +242,10 @@ def taken_apart(b: Builder, at: Expr, shape: Sequence[Expr]) -> list[Expr]:
 # ---------------------------------------------------------------- pieces side by side
 
 
-def _pieces(b: Builder, arrays: Value) -> list[View | Elementwise]:
+def _pieces(b: Builder, arrays: Value, numbers_as: bool = False) -> list[View | Elementwise]:
     if not isinstance(arrays, Items) or not arrays.items:
         b.refuse("arrays that are not given as a tuple or a list of them")
-    return [array_of(b, x) for x in arrays.items]
+    return [_laid_flat(b, x) if numbers_as and isinstance(x, Expr) else array_of(b, x) for x in arrays.items]
 
 
 def _joined(b: Builder, xs: Sequence[Value]) -> str:
@@ -180,18 +274,24 @@ def on_concatenate(b: Builder, hint: str | None, arrays: Value, axis: Value = ZE
 
 
 def on_hstack(b: Builder, hint: str | None, arrays: Value) -> Value:
-    rank = len(b.shape(_pieces(b, arrays)[0]))
-    return on_concatenate(b, hint, arrays, const(min(rank - 1, 1)))
+    xs = _pieces(b, arrays, numbers_as=True)
+    return on_concatenate(b, hint, Items(xs), const(min(len(b.shape(xs[0])) - 1, 1)))
 
 
 def on_vstack(b: Builder, hint: str | None, arrays: Value) -> Value:
-    vectors = len(b.shape(_pieces(b, arrays)[0])) == 1
-    return on_stack(b, hint, arrays) if vectors else on_concatenate(b, hint, arrays)
+    xs = _pieces(b, arrays)
+    if {len(b.shape(x)) for x in xs} == {1, 2}:
+        xs = [array_of(b, on_expand_dims(b, None, x, ZERO)) if len(b.shape(x)) == 1 else x for x in xs]
+    vectors = len(b.shape(xs[0])) == 1
+    return on_stack(b, hint, Items(xs)) if vectors else on_concatenate(b, hint, Items(xs))
 
 
 def on_column_stack(b: Builder, hint: str | None, arrays: Value) -> Value:
-    vectors = all(len(b.shape(x)) == 1 for x in _pieces(b, arrays))
-    return (on_stack if vectors else on_concatenate)(b, hint, arrays, ONE)
+    xs = _pieces(b, arrays)
+    if all(len(b.shape(x)) == 1 for x in xs):
+        return on_stack(b, hint, Items(xs), ONE)
+    xs = [array_of(b, on_expand_dims(b, None, x, ONE)) if len(b.shape(x)) == 1 else x for x in xs]
+    return on_concatenate(b, hint, Items(xs), ONE)
 
 
 def on_stack(b: Builder, hint: str | None, arrays: Value, axis: Value = ZERO) -> Value:
@@ -205,15 +305,23 @@ def on_stack(b: Builder, hint: str | None, arrays: Value, axis: Value = ZERO) ->
     return v
 
 
-def on_repeat(b: Builder, hint: str | None, a: Value, repeats: Value) -> Value:
+def on_repeat(b: Builder, hint: str | None, a: Value, repeats: Value, axis: Value | None = None) -> Value:
     x = array_of(b, a)
     (times,) = numbers(b, [repeats])
-    if len(b.shape(x)) != 1:
-        b.refuse("np.repeat of an array of more than one dimension", "np.repeat of what .ravel() gives")
+    if len(b.shape(x)) != 1 and axis is None:
+        x = on_flatten(b, None, x)
+    at = 0 if axis is None else axis_of(b, axis, len(b.shape(x)))
     times = b.counted(times)
-    v = b.make(hint, [b.binary("mul", b.shape(x)[0], times)], b.dtype(x), zeros=False)
-    shape = [b.shape(x)[0], times]
-    b.nest(shape, lambda i: b.store(b.load(v, [flat_index(b, i, shape)]), b.element(x, i[:1])))
+    long = b.shape(x)
+    wide = [*long[:at], b.binary("mul", long[at], times), *long[at + 1 :]]
+    v = b.make(hint, wide, b.dtype(x), zeros=False)
+    shape = [*long[: at + 1], times, *long[at + 1 :]]
+
+    def put(i: list[Expr]) -> None:
+        place = flat_index(b, i[at : at + 2], shape[at : at + 2])
+        b.store(b.load(v, [*i[:at], place, *i[at + 2 :]]), b.element(x, [*i[: at + 1], *i[at + 2 :]]))
+
+    b.nest(shape, put)
     return v
 
 
@@ -234,8 +342,10 @@ def on_tile(b: Builder, hint: str | None, A: Value, reps: Value) -> Value:
     return v
 
 
-def on_append(b: Builder, hint: str | None, arr: Value, values: Value) -> Value:
-    """Both laid flat."""
+def on_append(b: Builder, hint: str | None, arr: Value, values: Value, axis: Value | None = None) -> Value:
+    """Both laid flat, where no axis is given."""
+    if axis is not None:
+        return on_concatenate(b, hint, Items([arr, values]), axis)
     return on_concatenate(b, hint, Items([_laid_flat(b, arr), _laid_flat(b, values)]))
 
 
@@ -306,19 +416,11 @@ def _triangle(below: bool) -> Callable[..., Value]:
 # ---------------------------------------------------------------- orders, and where something holds
 
 
-def on_sort(b: Builder, hint: str | None, a: Value) -> Value:
-    return inlined(b, library.sort, [_vector(b, a, "np.sort")], {})
-
-
 def sort_in_place(b: Builder, hint: str | None, a: Value) -> Value:
     x = _vector(b, a, "sort")
     assert isinstance(x, View)
-    b.assign(x, on_sort(b, hint, x))
+    b.assign(x, inlined(b, library.sort, [x], {}))
     return Object(None)
-
-
-def on_argsort(b: Builder, hint: str | None, a: Value, kind: Value | None = None) -> Value:
-    return inlined(b, library.argsort, [_vector(b, a, "np.argsort")], {})
 
 
 def _vector(b: Builder, a: Value, what: str) -> View | Elementwise:
@@ -350,27 +452,6 @@ def on_nonzero(b: Builder, hint: str | None, a: Value) -> Items:
 
     b.nest(b.shape(flat), one)
     return Items(found)
-
-
-def on_take(b: Builder, hint: str | None, a: Value, indices: Value) -> Value:
-    x, index = array_of(b, a), indices
-    if isinstance(index, Expr):
-        return b.element(x, [index])
-    at = _vector(b, index, "np.take")
-    return b.stored(
-        Elementwise(
-            b.shape(at),
-            lambda i: b.element(_flat(b, x), [b.let("k", b.element(at, i))]),
-            b.bases(x),
-            b.dtype(x),
-        )
-    )
-
-
-def _flat(b: Builder, x: View | Elementwise) -> View | Elementwise:
-    if len(b.shape(x)) != 1:
-        b.refuse("np.take of an array of more than one dimension", "index it")
-    return x
 
 
 def on_arange(b: Builder, hint: str | None, *ends: Value, dtype: Value | None = None) -> Value:
@@ -416,6 +497,7 @@ def turns(b: Builder, start: Expr, stop: Expr, step: Expr) -> Expr:
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     **{n.removeprefix("on_"): f for n, f in list(globals().items()) if n.startswith("on_")},
     "sort_in_place": sort_in_place,
+    "row_stack": on_vstack,
     "tril": _triangle(True),
     "triu": _triangle(False),
 }

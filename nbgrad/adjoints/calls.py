@@ -14,18 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import library, ops
+from nbgrad.adjoints import contract, library, matrices, ops, pieces, rows
 from nbgrad.adjoints.arrangements import (
     FUNCTIONS,
     array_of,
     axis_of,
+    dtype_of,
     each,
     inlined,
     lengths,
     numbers,
+    on_array,
+    on_concatenate,
+    on_copy,
     on_flatten,
     on_nonzero,
-    on_stack,
     product_of,
 )
 from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array
@@ -36,9 +39,11 @@ from nbgrad.adjoints.ir import (
     ZERO,
     Apply,
     Array,
+    Branch,
     Const,
     Expr,
     Grow,
+    Load,
     Make,
     Span,
     View,
@@ -61,7 +66,14 @@ _SCALAR = {  # of one or two numbers, or element by element
         "fabs": "abs",
         "rint": "round",
     },
-    **{"floor": "floor", "ceil": "ceil", "trunc": "trunc", "around": "round", "round": "round"},
+    **{
+        "floor": "floor",
+        "ceil": "ceil",
+        "trunc": "trunc",
+        "around": "round",
+        "round": "round",
+        "fix": "trunc",
+    },
 }
 _OF_TWO = {"hypot", "copysign", "fmod", "atan2", "arctan2"}
 _OF_MATH = {
@@ -80,6 +92,7 @@ _CHANGES: dict[Any, str] = {
     np.divide: "div",
 }  # by `f.at`
 _AT = ast.Subscript(ast.Name("a", ast.Load()), ast.Name("index", ast.Load()), ast.Store())
+_TRUE, _LAST = const(True), const(-1)
 _WITH_OUT = (np.dot, np.matmul)  # which take it themselves
 _REFUSED = {
     "append": "np.concatenate, or write to an array of full size",
@@ -93,6 +106,8 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         return f(b, *args)
     if isinstance(f, np.ufunc) and f.signature is None and len(args) > f.nin:
         args, named = args[: f.nin], {**named, "out": Items(args[f.nin :])}
+    if "where" in named and isinstance(f, np.ufunc):
+        return where_asked(b, f, args, named)
     if "out" in named and f not in _WITH_OUT:
         rest = {k: v for k, v in named.items() if k != "out"}
         return written_to(b, named["out"], function(b, f, args, rest, hint))
@@ -101,7 +116,9 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
     owner = getattr(f, "__self__", None)
     if isinstance(owner, np.ufunc) and name == "at" and not named:
         return changed_at(b, b, owner, args)
-    own = library.FUNCTIONS.get(f) if _hashable(f) else None
+    if isinstance(owner, np.ufunc):
+        return of_ufunc(b, owner, name, args, named, hint)
+    own = (library.FUNCTIONS.get(f) or matrices.FUNCTIONS.get(f)) if _hashable(f) else None
     if own is not None:
         return inlined(b, own, args, named)
     if name == "reserve" and getattr(f, "is_reserve", False):
@@ -122,10 +139,11 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
             args, lambda x, y: b.binary("div", b.function("log", [x]), b.function("log", [y]), hint)
         )
     if home is math and name == "hypot" and len(args) != 2:
-        b.refuse(f"hypot of {len(args)} numbers", "math.sqrt of the sum of their squares")
+        return inlined(b, matrices.norm, [on_array(b, None, Items(args))], {})
+    if home is builtins and name == "round" and len(args) + len(named) == 2:
+        return _rounded(b, args[0], args[1] if len(args) == 2 else named.get("ndigits"), hint)
     if home is builtins and name == "round":
-        op = "whole_round" if len(args) == 1 else b.refuse("round to digits")
-        return b.function(op, numbers(b, args), hint)
+        return b.function("whole_round", numbers(b, args), hint)
     if home is builtins and name in ("max", "min") and not (len(args) == 1 and is_array(args[0])):
         items = args[0].items if len(args) == 1 and isinstance(args[0], Items) else args
         default = named.get("default") if len(args) == 1 else None
@@ -155,6 +173,12 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
             if start == ZERO
             else b.elementwise([start, total], lambda p, q: b.binary("add", p, q, hint))
         )
+    if f in (np.finfo, np.iinfo) and len(args) == 1:
+        return Object(f(dtype_of(b, args[0], "float64")))
+    if home is None and type(owner).__name__ == "RandomState":
+        b.refuse(
+            f"{name} of np.random, which is another each time", "draw before, and pass it as an argument"
+        )
     if home is None:
         b.refuse(
             f"{name} is called, which is none of Python's, math's or NumPy's functions that are taken",
@@ -182,6 +206,73 @@ def written_to(b: Builder, out: Value, x: Value) -> Value:
         b.refuse(f"a result of {b.dtype(x)} is written to an array of {b.dtype(out)}", "without out")
     b.assign(out, x)
     return out
+
+
+def where_asked(b: Builder, f: np.ufunc, args: list[Value], named: dict[str, Value]) -> Value:
+    """A function of each element where a condition holds: elsewhere it is not computed, and `out` stays as it is."""
+    out, test = named.get("out"), named["where"]
+    if isinstance(out, Items) and len(out.items) == 1:
+        out = out.items[0]
+    if out is None or _is_none(out) or named.keys() - {"out", "where"}:
+        b.refuse(
+            f"{f.__name__} with where and without out, which is not set elsewhere", "out=np.zeros_like(...)"
+        )
+    if isinstance(out, Elementwise):
+        out = b.stored(out)
+    if not isinstance(out, View):
+        b.refuse("out that is no array")
+    shape, into = b.shape(out), out
+    for k, x in enumerate((*args, test)):
+        if not isinstance(x, Expr):
+            b.fits(shape, b.shape(array_of(b, x)))
+        if isinstance(x, Elementwise | View) and out.base in b.bases(x) and x != out:
+            args = [b.stored(array_of(b, v)) if k == j else v for j, v in enumerate(args)]
+            test = b.stored(array_of(b, test)) if k == len(args) else test
+    given, asked = [b.read_once(x) for x in args], b.read_once(test)
+
+    def one(i: list[Expr]) -> None:
+        holds = b.let("c", _truth(b, b.element(asked, i)))
+        around, b.block = b.block, []
+        (e,) = numbers(b, [function(b, f, [b.element(x, i) for x in given], {}, None)])
+        if ops.join(b.array(into.base).kind, b.kind(e)) != b.array(into.base).kind:
+            b.refuse(f"a result of {b.dtype(e)} is written to an array of {b.dtype(into)}", "without out")
+        b.store(b.load(into, i), e)
+        then, b.block = b.block, around
+        b.block.append(Branch(holds, then, [], []))
+
+    b.nest(shape, one)
+    return into
+
+
+_REDUCE: dict[Any, str] = {
+    **{np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min"},
+    **{np.logical_and: "all", np.logical_or: "any"},
+}
+
+
+def of_ufunc(
+    b: Builder, f: np.ufunc, method: str, args: list[Value], named: dict[str, Value], hint: str | None
+) -> Value:
+    """np.add.reduce, np.maximum.accumulate, np.multiply.outer."""
+    if method == "outer" and len(args) == 2 and not named:
+        x, y = (array_of(b, v) for v in args)
+        m, n = len(b.shape(x)), len(b.shape(y))
+        shape = [*b.shape(x), *[ONE] * n]
+        wide = Elementwise(shape, lambda i: b.element(x, i[:m]), b.bases(x), b.dtype(x))
+        return function(b, f, [wide, y], {}, hint)
+    if method == "reduce" and f in _REDUCE:
+        axis = args[1] if len(args) > 1 else named.get("axis", ZERO)
+        more = {k: v for k, v in named.items() if k == "keepdims"} | (
+            {} if _is_none(axis) else {"axis": axis}
+        )
+        if not named.keys() - {"axis", "keepdims"} and len(args) < 3:
+            return call(b, _REDUCE[f], [array_of(b, args[0])], more, hint)
+    row = array_of(b, args[0]) if args else None
+    if row is not None and len(args) == 1 and not named and len(b.shape(row)) == 1:
+        own = library.OF_UFUNCS.get((f, method))
+        if own is not None:
+            return inlined(b, own, [row], {})
+    b.refuse(f"{f.__name__}.{method} of such arguments", "a loop")
 
 
 def changed_at(b: Builder, room: Any, f: np.ufunc, args: list[Value]) -> Value:
@@ -287,12 +378,14 @@ def method(b: Builder, name: str, args: list[Value], named: dict[str, Value], hi
     """A method of an array's. What is named as a function of NumPy's is none: `append` of a list would be lost."""
     if not hasattr(np.ndarray, name) and name != "ptp":
         b.refuse(f"{name} is not taken", _REFUSED.get(name, "write it out"))
+    if name == "compress" and len(args) == 2:
+        args = args[::-1]
     return call(b, "sort_in_place" if name == "sort" else name, args, named, hint)
 
 
 def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A function or method by NumPy's name."""
-    made: Any = globals().get(f"_on_{name}") or FUNCTIONS.get(name)
+    made: Any = globals().get(f"_on_{name}") or _ELSEWHERE.get(name)
     if made is not None:
         try:
             bound = inspect.signature(made).bind(b, hint, *args, **named)
@@ -301,39 +394,31 @@ def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint
         if name in _REDUCTIONS and isinstance(bound.arguments.get("axis"), Items):
             return _over_axes(b, hint, made, bound)
         return made(*bound.args, **bound.kwargs)
+    if name in rows.ALONG:
+        return rows.call(b, hint, name, args, named)
     if name in _ANGLES and not named:
         return b.elementwise(args, lambda x: b.binary("mul", x, const(_ANGLES[name])))
     if name in library.EACH and not named:
         return each(b, hint, library.EACH[name], args)
-    own = library.METHODS.get(name)
-    if own is not None:
-        return inlined(b, own, args, named)
+    if name in ("round", "around") and len(args) + len(named) == 2:
+        return _rounded(b, args[0], args[1] if len(args) == 2 else named.get("decimals"), hint)
     if name in _SCALAR and len(args) != (2 if name in _OF_TWO else 1):
-        b.refuse(f"{name} of {len(args)} arguments", "of round without digits")
+        b.refuse(f"{name} of {len(args)} arguments")
     if name in _SCALAR and not named:
         return b.elementwise(args, lambda *x: b.function(_SCALAR[name], x, hint))
     with_these = f" with {', '.join(named)}" if name in _SCALAR else ""
     b.refuse(f"{name}{with_these} is not taken", _REFUSED.get(name, "write it out"))
 
 
-def transposed(b: Builder, x: View | Elementwise) -> View | Elementwise:
-    if isinstance(x, View):
-        return View(x.base, x.axes, x.order[::-1])
-    return Elementwise(x.shape[::-1], lambda i: x.element(i[::-1]), x.bases, x.dtype, x.of)
-
-
-def _dtype(b: Builder, given: Value | None, default: str) -> str:
-    if given is None:
-        return default
-    if not isinstance(given, Object):
-        b.refuse("this dtype")
-    try:
-        dtype = np.dtype(given.value)
-    except TypeError:
-        b.refuse("this dtype")
-    if dtype.kind not in "fiub":
-        b.refuse(f"an array of {dtype}")
-    return str(dtype)
+def _rounded(b: Builder, x: Value, digits: Value | None, hint: str | None) -> Value:
+    """To digits behind the point, as NumPy and Numba do it."""
+    if not isinstance(digits, Const) or not isinstance(digits.value, int):
+        b.refuse("round to digits that are not known", "a constant")
+    by = const(10.0 ** abs(digits.value))
+    there, back = ("mul", "div") if digits.value >= 0 else ("div", "mul")
+    return b.elementwise(
+        [x], lambda e: b.binary(back, b.function("round", [b.binary(there, e, by)]), by, hint)
+    )
 
 
 def _filled(b: Builder, hint: str | None, shape: Sequence[Expr], dtype: str, e: Expr) -> View:
@@ -351,37 +436,37 @@ def _on_len(b: Builder, hint: str | None, x: Value) -> Value:
 
 
 def _on_zeros(b: Builder, hint: str | None, shape: Value, dtype: Value | None = None) -> Value:
-    return b.make(hint, lengths(b, shape), _dtype(b, dtype, "float64"), zeros=True)
+    return b.make(hint, lengths(b, shape), dtype_of(b, dtype, "float64"), zeros=True)
 
 
 def _on_empty(b: Builder, hint: str | None, shape: Value, dtype: Value | None = None) -> Value:
-    return b.make(hint, lengths(b, shape), _dtype(b, dtype, "float64"), zeros=False)
+    return b.make(hint, lengths(b, shape), dtype_of(b, dtype, "float64"), zeros=False)
 
 
 def _on_ones(b: Builder, hint: str | None, shape: Value, dtype: Value | None = None) -> Value:
-    return _filled(b, hint, lengths(b, shape), _dtype(b, dtype, "float64"), FLOAT_ONE)
+    return _filled(b, hint, lengths(b, shape), dtype_of(b, dtype, "float64"), FLOAT_ONE)
 
 
 def _on_full(
     b: Builder, hint: str | None, shape: Value, fill_value: Value, dtype: Value | None = None
 ) -> Value:
     (e,) = numbers(b, [fill_value])
-    return _filled(b, hint, lengths(b, shape), _dtype(b, dtype, b.dtype(e)), e)
+    return _filled(b, hint, lengths(b, shape), dtype_of(b, dtype, b.dtype(e)), e)
 
 
 def _on_zeros_like(b: Builder, hint: str | None, a: Value, dtype: Value | None = None) -> Value:
     x = array_of(b, a)
-    return b.make(hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), zeros=True)
+    return b.make(hint, b.shape(x), dtype_of(b, dtype, b.dtype(x)), zeros=True)
 
 
 def _on_empty_like(b: Builder, hint: str | None, a: Value, dtype: Value | None = None) -> Value:
     x = array_of(b, a)
-    return b.make(hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), zeros=False)
+    return b.make(hint, b.shape(x), dtype_of(b, dtype, b.dtype(x)), zeros=False)
 
 
 def _on_ones_like(b: Builder, hint: str | None, a: Value, dtype: Value | None = None) -> Value:
     x = array_of(b, a)
-    return _filled(b, hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), FLOAT_ONE)
+    return _filled(b, hint, b.shape(x), dtype_of(b, dtype, b.dtype(x)), FLOAT_ONE)
 
 
 def _on_full_like(
@@ -389,50 +474,22 @@ def _on_full_like(
 ) -> Value:
     x = array_of(b, a)
     (e,) = numbers(b, [fill_value])
-    return _filled(b, hint, b.shape(x), _dtype(b, dtype, b.dtype(x)), e)
+    return _filled(b, hint, b.shape(x), dtype_of(b, dtype, b.dtype(x)), e)
 
 
-def _on_copy(b: Any, hint: str | None, a: Value) -> Value:
-    made: View = b.stored(array_of(b, a), hint)
-    b.parted(made.base)
-    return made
+def _on_asarray(b: Builder, hint: str | None, a: Value, dtype: Value | None = None) -> Value:
+    if isinstance(a, Expr):
+        return on_array(b, hint, a, dtype)
+    x = array_of(b, a)
+    return x if dtype is None or dtype_of(b, dtype, "") == b.dtype(x) else on_array(b, hint, x, dtype)
 
 
-def _on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None = None) -> Value:
-    """np.array of a tuple or list of numbers, or of rows of them; or of an array, which is a copy."""
-    x = object
-    if is_array(x):
-        return _on_copy(b, hint, x)
-    if isinstance(x, Items) and x.items and all(map(is_array, x.items)) and dtype is None:
-        return on_stack(b, hint, x)
-    if not isinstance(x, Items) or not x.items:
-        b.refuse("np.array of this", "np.empty, and write to it")
-    rows = [i.items if isinstance(i, Items) else None for i in x.items]
-    flat = [e for i in x.items for e in (i.items if isinstance(i, Items) else [i])]
-    widths = {len(r) if r is not None else -1 for r in rows}
-    if len(widths) > 1:
-        b.refuse("np.array of rows of different lengths")
-    kinds = ops.join(*(b.kind(e) for e in numbers(b, flat)))
-    default = {"float": "float64", "int": "int64", "bool": "bool"}[kinds]
-    width = widths.pop()
-    shape = [const(len(rows))] + ([const(width)] if width >= 0 else [])
-    v = b.make(hint, shape, _dtype(b, dtype, default), zeros=False)
-    for k, e in enumerate(flat):
-        at: list[Expr] = [const(k)] if width < 0 else [const(k // width), const(k % width)]
-        b.store(b.load(v, at), e)
-    return v
-
-
-def _on_asarray(b: Builder, hint: str | None, a: Value) -> Value:
-    return array_of(b, a)
-
-
-_on_ascontiguousarray = _on_asarray
+_on_ascontiguousarray = _on_asanyarray = _on_asfortranarray = _on_asarray
 
 
 def _on_astype(b: Builder, hint: str | None, a: Value, dtype: Value) -> Value:
     x = array_of(b, a)
-    made = b.make(hint, b.shape(x), _dtype(b, dtype, "float64"), zeros=False)
+    made = b.make(hint, b.shape(x), dtype_of(b, dtype, "float64"), zeros=False)
     if kind_of(b.dtype(x)) == "float" and kind_of(b.dtype(made)) == "int":
         b.assign(made, b.elementwise([x], lambda e: b.function("int", [e])))
     else:
@@ -455,17 +512,20 @@ def _on_item(b: Builder, hint: str | None, a: Value) -> Value:
     return b.element(x, [ZERO] * len(b.shape(x)))
 
 
-def _on_transpose(b: Builder, hint: str | None, a: Value, *axes: Value) -> Value:
+def _on_transpose(
+    b: Builder, hint: str | None, a: Value, *order_of: Value, axes: Value | None = None
+) -> Value:
     x = array_of(b, a)
-    if not axes:
-        return transposed(b, x)
-    given = axes[0].items if isinstance(axes[0], Items) else list(axes)
+    given_as = order_of if axes is None else (axes,)
+    if not given_as or _is_none(given_as[0]):
+        return contract.turned(x)
+    given = given_as[0].items if isinstance(given_as[0], Items) else list(given_as)
     rank = len(b.shape(x))
     order = [axis_of(b, k, rank) for k in given]
     if sorted(order) != [*range(rank)]:
         b.refuse("axes that are not each of the array's, once")
     if order == [*range(rank)][::-1]:
-        return transposed(b, x)
+        return contract.turned(x)
     place = [order.index(k) for k in range(rank)]
     of = x.base if isinstance(x, View) else x.of
     shape = [b.shape(x)[k] for k in order]
@@ -483,7 +543,7 @@ def _on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | N
     if isinstance(a, Expr) or isinstance(other, Expr):
         return b.elementwise([a, other], lambda x, y: b.binary("mul", x, y))
     if out is None:
-        return b.dot(a, other, hint)
+        return contract.product(b, hint, a, other, outer=True)
     x, y = (b.stored(v) if isinstance(v, Elementwise) else v for v in (a, other))
     apart = isinstance(out, View) and out.whole() and out.base not in b.bases(x) | b.bases(y)
     if not apart or not isinstance(out, View) or not isinstance(x, View) or not isinstance(y, View):
@@ -492,7 +552,13 @@ def _on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | N
     return out
 
 
-_on_matmul = _on_dot
+def _on_matmul(b: Builder, hint: str | None, a: Value, other: Value, out: Value | None = None) -> Value:
+    many = max(len(b.shape(array_of(b, x))) for x in (a, other)) > 2
+    return (
+        contract.product(b, hint, a, other, outer=False)
+        if many and out is None
+        else _on_dot(b, hint, a, other, out)
+    )
 
 
 def _on_vdot(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
@@ -609,8 +675,10 @@ def _on_logical_not(b: Builder, hint: str | None, x: Value) -> Value:
     return b.elementwise([x], lambda e: Apply("not", (_truth(b, e),)))
 
 
-def _on_count_nonzero(b: Builder, hint: str | None, a: Value) -> Value:
+def _on_count_nonzero(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
     x = array_of(b, a)
+    if axis is not None and not _is_none(axis):
+        return rows.reduced(b, hint, x, axis, lambda row: _on_count_nonzero(b, None, row))
     return b.fold(
         b.shape(x),
         ZERO,
@@ -624,8 +692,18 @@ def _on_reciprocal(b: Builder, hint: str | None, x: Value) -> Value:
     return b.elementwise([x], lambda e: b.binary("div", FLOAT_ONE, e, hint))
 
 
-def _on_clip(b: Builder, hint: str | None, a: Value, low: Value, high: Value) -> Value:
-    bounds = [(op, v) for op, v in (("max", low), ("min", high)) if not _is_none(v)]
+def _on_clip(
+    b: Builder,
+    hint: str | None,
+    a: Value,
+    a_min: Value | None = None,
+    a_max: Value | None = None,
+    *,
+    min: Value | None = None,
+    max: Value | None = None,
+) -> Value:
+    given = ("max", a_min or min), ("min", a_max or max)
+    bounds = [(op, v) for op, v in given if v is not None and not _is_none(v)]
 
     def clipped(e: Expr, *at: Expr) -> Expr:
         for (op, _), bound in zip(bounds, at):
@@ -647,12 +725,13 @@ def _on_shape(b: Builder, hint: str | None, a: Value) -> Value:
     return Items(list(b.shape(array_of(b, a))))
 
 
-def _on_size(b: Builder, hint: str | None, a: Value) -> Value:
-    return product_of(b, b.shape(array_of(b, a)))
+def _on_size(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
+    shape = b.shape(a if isinstance(a, Expr) else array_of(b, a))
+    return product_of(b, shape) if axis is None else shape[axis_of(b, axis, len(shape))]
 
 
 def _on_ndim(b: Builder, hint: str | None, a: Value) -> Value:
-    return const(len(b.shape(array_of(b, a))))
+    return const(len(b.shape(a if isinstance(a, Expr) else array_of(b, a))))
 
 
 def _on_inner(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
@@ -661,10 +740,42 @@ def _on_inner(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
     return _on_dot(b, hint, a, other)
 
 
-def _on_average(b: Builder, hint: str | None, a: Value, *, weights: Value | None = None) -> Value:
-    if weights is None or _is_none(weights):
-        return _on_mean(b, hint, a)
-    return inlined(b, library.average, [a, weights], {})
+def _on_real(b: Builder, hint: str | None, x: Value) -> Value:
+    return x
+
+
+_on_conjugate = _on_positive = _on_real
+
+
+def _on_imag(b: Builder, hint: str | None, x: Value) -> Value:
+    return b.elementwise([x], lambda e: FLOAT_ZERO)
+
+
+def _of_bits(op: str) -> Callable[..., Value]:
+    def bits(b: Builder, hint: str | None, x: Value, y: Value) -> Value:
+        return b.elementwise([x, y], lambda p, q: b.binary(op, p, q, hint))
+
+    return bits
+
+
+_on_bitwise_and, _on_bitwise_or, _on_bitwise_xor = map(_of_bits, ("bit_and", "bit_or", "bit_xor"))
+_on_left_shift, _on_right_shift = map(_of_bits, ("lshift", "rshift"))
+
+
+def _on_isin(b: Builder, hint: str | None, element: Value, test_elements: Value) -> Value:
+    return each(b, hint, library.is_among, [element], [array_of(b, test_elements)])
+
+
+def _on_gradient(b: Builder, hint: str | None, f: Value, *spacing: Value, axis: Value | None = None) -> Value:
+    x = array_of(b, f)
+    rank = len(b.shape(x))
+    if rank > 1 and axis is None:
+        if len(spacing) not in (0, 1, rank):
+            b.refuse(f"np.gradient of {rank} dimensions with {len(spacing)} spacings")
+        along = [*spacing] * rank if len(spacing) == 1 else [*spacing]
+        return Items([_on_gradient(b, hint, x, *along[k : k + 1], axis=const(k)) for k in range(rank)], list)
+    given = const(-1) if axis is None else axis
+    return rows.turned_to(b, hint, x, given, lambda row: inlined(b, library.gradient, [row, *spacing], {}))
 
 
 def _on_negative(b: Builder, hint: str | None, x: Value) -> Value:
@@ -691,8 +802,9 @@ def _on_sum(
     b: Builder, hint: str | None, a: Value, axis: Value | None = None, keepdims: Value | None = None
 ) -> Value:
     x = array_of(b, a)
+    axis = None if axis is None or _is_none(axis) else axis
     if keepdims is not None:
-        return _kept(b, x, _on_sum(b, hint, x, axis), axis, keepdims)
+        return rows.kept(b, x, _on_sum(b, hint, x, axis), axis, keepdims)
     kind = "float" if kind_of(b.dtype(x)) == "float" else "int"
     zero = FLOAT_ZERO if kind == "float" else ZERO
     if axis is None:
@@ -704,35 +816,6 @@ def _on_sum(
     dtype = b.dtype(x) if kind == "float" else "int64"
     v = b.make(hint, [*shape[:at], *shape[at + 1 :]], dtype, zeros=True)
     b.nest(shape, lambda i: b.add(b.load(v, [*i[:at], *i[at + 1 :]]), b.element(x, i)))
-    return v
-
-
-def _reduced(
-    b: Builder, hint: str | None, x: View | Elementwise, axis: Value, f: Callable[[Any], Value]
-) -> Value:
-    """What a function gives of each row along an axis."""
-    at = axis_of(b, axis, len(b.shape(x)))
-    shape = [*b.shape(x)]
-    if len(shape) == 1:
-        return f(x)
-    length = shape.pop(at)
-    dtype = b.dtype(x)
-
-    def along(i: list[Expr]) -> Elementwise:
-        return Elementwise([length], lambda k: b.element(x, [*i[:at], *k, *i[at:]]), b.bases(x), dtype)
-
-    around, b.block = b.block, []
-    found = f(along([ZERO] * len(shape)))  # one, which is thrown away, for its dtype
-    of = b.dtype(found) if not isinstance(found, Expr) or b.kind(found) != "float" else dtype
-    b.block = around
-    v = b.make(hint, shape, of, zeros=False)
-
-    def row(i: list[Expr]) -> None:
-        e = f(along(i))
-        assert isinstance(e, Expr)
-        b.store(b.load(v, i), e)
-
-    b.nest(b.shape(v), row)
     return v
 
 
@@ -752,19 +835,6 @@ def _over_axes(
     return value
 
 
-def _kept(b: Builder, x: Value, v: Value, axis: Value | None, keepdims: Value | None) -> Value:
-    """A reduction's result, with axes of length 1 for those that are gone."""
-    if keepdims is None or keepdims == const(False):
-        return v
-    if axis is None or not isinstance(v, View):
-        e = v
-        return Elementwise([ONE] * len(b.shape(x)), lambda i: numbers(b, [e])[0], set(), b.dtype(v))
-    at, array = axis_of(b, axis, len(b.shape(x))), v
-    shape = b.shape(v)
-    wide = [*shape[:at], ONE, *shape[at:]]
-    return Elementwise(wide, lambda i: b.load(array, [*i[:at], *i[at + 1 :]]), b.bases(v), b.dtype(v))
-
-
 def _on_mean(
     b: Builder, hint: str | None, a: Value, axis: Value | None = None, keepdims: Value | None = None
 ) -> Value:
@@ -776,10 +846,15 @@ def _on_mean(
     return b.elementwise([total], lambda s: b.binary("div", s, n, hint))
 
 
-def _on_prod(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
+def _on_prod(
+    b: Builder, hint: str | None, a: Value, axis: Value | None = None, keepdims: Value | None = None
+) -> Value:
     x = array_of(b, a)
-    if axis is not None:
-        return _reduced(b, hint, x, axis, lambda row: _on_prod(b, None, row))
+    if axis is not None and not _is_none(axis):
+        found = rows.reduced(b, hint, x, axis, lambda row: _on_prod(b, None, row))
+        return rows.kept(b, x, found, axis, keepdims)
+    if keepdims is not None:
+        return rows.kept(b, x, _on_prod(b, hint, x), None, keepdims)
     kind = "float" if kind_of(b.dtype(x)) == "float" else "int"
     one = FLOAT_ONE if kind == "float" else ONE
     return b.fold(b.shape(x), one, lambda s, i: b.binary("mul", s, b.element(x, i)), hint, kind)
@@ -789,7 +864,7 @@ def _quantified(op: str) -> Callable[..., Value]:
     def quantified(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
         x = array_of(b, a)
         if axis is not None:
-            return _reduced(b, hint, x, axis, lambda row: quantified(b, None, row))
+            return rows.reduced(b, hint, x, axis, lambda row: quantified(b, None, row))
 
         def step(found: Expr, i: list[Expr]) -> Expr:
             e = b.element(x, i)
@@ -803,44 +878,113 @@ def _quantified(op: str) -> Callable[..., Value]:
 _on_any, _on_all = _quantified("or"), _quantified("and")
 
 
-def _on_trace(b: Builder, hint: str | None, a: Value) -> Value:
-    return inlined(b, library.trace, [a], {})
-
-
-def _on_norm(b: Builder, hint: str | None, x: Value, ord: Value | None = None) -> Value:
-    rank = len(b.shape(array_of(b, x)))
+def _on_norm(
+    b: Builder,
+    hint: str | None,
+    x: Value,
+    ord: Value | None = None,
+    axis: Value | None = None,
+    keepdims: Value | None = None,
+) -> Value:
     which = ord.value if isinstance(ord, Const | Object) else ord
-    if which is None or (rank == 1 and which == 2) or (rank == 2 and which == "fro"):
-        return inlined(b, library.norm, [x], {})
-    if rank == 1 and which in (1, math.inf):
-        return inlined(b, library.norm_1 if which == 1 else library.norm_inf, [x], {})
-    b.refuse("a norm of this order", "1, 2 or np.inf of a vector, or write it out")
+    array = array_of(b, x)
+    if isinstance(which, Expr):
+        b.refuse("a norm of an order that is not known", "a constant")
+
+    def one(v: Value) -> Value:
+        rank = len(b.shape(v))
+        if which is None or (rank == 1 and which == 2) or (rank == 2 and which == "fro"):
+            return inlined(b, matrices.norm, [v], {})
+        if rank == 2 and which not in (1, -1, 2, -2, math.inf, -math.inf, "nuc"):
+            b.refuse(f"a norm of the order {which!r} of a matrix")
+        if rank > 2 or (rank == 1 and isinstance(which, str)):
+            b.refuse(f"a norm of the order {which!r} of an array of {rank} dimensions")
+        own = matrices.norm_of_vector if rank == 1 else matrices.norm_of_matrix
+        return inlined(b, own, [v, Object(which) if isinstance(which, str) else const(which)], {})
+
+    if axis is None or _is_none(axis):
+        return rows.kept(b, array, one(array), None, keepdims)
+    return rows.kept(b, array, rows.reduced(b, hint, array, axis, one), axis, keepdims)
 
 
-def _on_diag(b: Builder, hint: str | None, a: Value) -> Value:
+def _on_diag(b: Builder, hint: str | None, v: Value, k: Value = ZERO) -> Value:
     """Of a matrix its diagonal, of a vector the matrix."""
-    x = array_of(b, a)
+    x = array_of(b, v)
     shape = b.shape(x)
+    if not isinstance(k, Const):
+        b.refuse("a diagonal that is not known", "a constant")
+    below, right = const(max(-k.value, 0)), const(max(k.value, 0))
+
+    def place(i: Expr) -> list[Expr]:
+        return [b.whole("add", i, below), b.whole("add", i, right)]
+
     if len(shape) == 2:
-        n = shape[0] if b.root(shape[0]) == b.root(shape[1]) else b.let("n", Apply("min", tuple(shape)))
+        high, wide = (b.whole("sub", n, off) for n, off in zip(shape, (below, right)))
+        square = k == ZERO and b.root(shape[0]) == b.root(shape[1])
+        n = high if square else b.let("n", Apply("max", (Apply("min", (high, wide)), ZERO)))
         of = x.base if isinstance(x, View) else x.of
-        return Elementwise([n], lambda i: b.element(x, [i[0], i[0]]), b.bases(x), b.dtype(x), of)
+        return Elementwise([n], lambda i: b.element(x, place(i[0])), b.bases(x), b.dtype(x), of)
     if len(shape) != 1:
         b.refuse("np.diag of an array of more than two dimensions")
-    v = b.make(hint, [shape[0], shape[0]], b.dtype(x), zeros=True)
-    b.nest(shape, lambda i: b.store(b.load(v, [i[0], i[0]]), b.element(x, i)))
-    return v
+    n = b.whole("add", shape[0], const(abs(k.value)))
+    made = b.make(hint, [n, n], b.dtype(x), zeros=True)
+    b.nest(shape, lambda i: b.store(b.load(made, place(i[0])), b.element(x, i)))
+    return made
 
 
-_on_diagonal = _on_diag
+def _on_diagflat(b: Builder, hint: str | None, v: Value, k: Value = ZERO) -> Value:
+    return _on_diag(b, hint, on_flatten(b, None, v), k)
 
 
-def _on_diff(b: Builder, hint: str | None, a: Value, n: Value = ONE) -> Value:
+def _on_diagonal(b: Builder, hint: str | None, a: Value, offset: Value = ZERO) -> Value:
+    if len(b.shape(array_of(b, a))) != 2:
+        b.refuse("the diagonal of an array that is no matrix")
+    return _on_diag(b, hint, a, offset)
+
+
+def _on_diff(
+    b: Builder,
+    hint: str | None,
+    a: Value,
+    n: Value = ONE,
+    axis: Value = _LAST,
+    prepend: Value | None = None,
+    append: Value | None = None,
+) -> Value:
     if not isinstance(n, Const) or n.value < 0:
         b.refuse("np.diff as often as is not known, or less than never", "a loop")
-    found = a if n.value else _on_copy(b, hint, a)
+    x = array_of(b, a)
+    at = axis_of(b, axis, len(b.shape(x)))
+    ends = [v for v in (prepend, x, append) if v is not None and not _is_none(v)]
+    if len(ends) > 1:
+        wide = [*b.shape(x)[:at], ONE, *b.shape(x)[at + 1 :]]
+        x = array_of(b, on_concatenate(b, None, Items([_spread(b, v, wide) for v in ends]), const(at)))
+    if not n.value:
+        return on_copy(b, hint, x)
     for _ in range(n.value):
-        found = inlined(b, library.diff, [found], {})
+        x = _differences(b, b.stored(x) if isinstance(x, Elementwise) else x, at)
+    return b.stored(x, hint)
+
+
+def _spread(b: Builder, x: Value, shape: list[Expr]) -> Value:
+    return Elementwise(shape, lambda i: x, set(), b.dtype(x)) if isinstance(x, Expr) else x
+
+
+def _differences(b: Builder, x: View, at: int) -> Elementwise:
+    shape = b.shape(x)
+    n = b.whole("sub", shape[at], ONE)
+    shape = [
+        *shape[:at],
+        const(n.value) if isinstance(n, Const) else b.let("n", Apply("max", (n, ZERO))),
+        *shape[at + 1 :],
+    ]
+
+    def element(i: list[Expr]) -> Expr:
+        after = [*i[:at], b.whole("add", i[at], ONE), *i[at + 1 :]]
+        return b.binary("sub", b.element(x, after), b.element(x, i))
+
+    found = Elementwise(shape, element, {x.base})
+    found.dtype = b.result_dtype(found)
     return found
 
 
@@ -880,9 +1024,9 @@ def _of_extreme(better: str) -> Callable[..., Value]:
     ) -> Value:
         x = array_of(b, a)
         if axis is None:
-            return _kept(b, x, _extreme(b, hint, x, better), None, keepdims)
-        found = _reduced(b, hint, x, axis, lambda row: _extreme(b, None, row, better))
-        return _kept(b, x, found, axis, keepdims)
+            return rows.kept(b, x, _extreme(b, hint, x, better), None, keepdims)
+        found = rows.reduced(b, hint, x, axis, lambda row: _extreme(b, None, row, better))
+        return rows.kept(b, x, found, axis, keepdims)
 
     return extreme
 
@@ -893,60 +1037,125 @@ _on_max, _on_min = _of_extreme("lt"), _of_extreme("gt")
 _on_amax, _on_amin = _on_max, _on_min
 
 
-def _on_eye(b: Builder, hint: str | None, n: Value) -> Value:
-    (e,) = numbers(b, [n])
-    v = b.make(hint, [e, e], "float64", zeros=True)
-    b.nest(b.shape(v)[:1], lambda i: b.store(b.load(v, [i[0], i[0]]), FLOAT_ONE))
+def _on_eye(
+    b: Builder,
+    hint: str | None,
+    N: Value,
+    M: Value | None = None,
+    k: Value = ZERO,
+    dtype: Value | None = None,
+) -> Value:
+    n, m = numbers(b, [N, N if M is None or _is_none(M) else M])
+    v = b.make(hint, [n, m], dtype_of(b, dtype, "float64"), zeros=True)
+    along = _on_diag(b, None, v, k)
+    one = {"float": FLOAT_ONE, "int": ONE, "bool": const(True)}[kind_of(b.dtype(v))]
+
+    def put(i: list[Expr]) -> None:
+        at = b.element(along, i)
+        assert isinstance(at, Load)
+        b.store(at, one)
+
+    b.nest(b.shape(along), put)
     return v
 
 
-_on_identity = _on_eye
-
-
-def _on_argmin(b: Builder, hint: str | None, a: Value) -> Value:
-    return inlined(b, library.argmin, [a], {})
-
-
-def _on_argmax(b: Builder, hint: str | None, a: Value) -> Value:
-    return inlined(b, library.argmax, [a], {})
+def _on_identity(b: Builder, hint: str | None, n: Value, dtype: Value | None = None) -> Value:
+    return _on_eye(b, hint, n, dtype=dtype)
 
 
 def _on_searchsorted(b: Builder, hint: str | None, a: Value, v: Value, side: Value | None = None) -> Value:
     right = isinstance(side, Object) and side.value == "right"
     own = library.searchsorted_right if right else library.searchsorted
-    sorted_ones = b.stored(a) if isinstance(a, Elementwise) else a
-    if isinstance(v, Expr):
-        return inlined(b, own, [sorted_ones, v], {})
-    each_of = array_of(b, v)
-    made = b.make(hint, b.shape(each_of), "int64", zeros=False)
-
-    def one(i: list[Expr]) -> None:
-        (e,) = numbers(b, [inlined(b, own, [sorted_ones, b.element(each_of, i)], {})])
-        b.store(b.load(made, i), e)
-
-    b.nest(b.shape(made), one)
-    return made
+    ones = array_of(b, a)
+    sorted_ones = b.stored(ones) if isinstance(ones, Elementwise) else ones
+    return each(b, hint, own, [v], before=[sorted_ones])
 
 
-def _on_interp(b: Builder, hint: str | None, x: Value, xp: Value, fp: Value) -> Value:
-    xp, fp = (b.stored(v) if isinstance(v, Elementwise) else v for v in (xp, fp))
-    if isinstance(x, Expr):
-        return inlined(b, library.interp, [x, xp, fp], {})
-    each = array_of(b, x)
-    v = b.make(hint, b.shape(each), "float64", zeros=False)
-
-    def one(i: list[Expr]) -> None:
-        e = inlined(b, library.interp, [b.element(each, i), xp, fp], {})
-        assert isinstance(e, Expr)
-        b.store(b.load(v, i), e)
-
-    b.nest(b.shape(v), one)
-    return v
+def _on_interp(
+    b: Builder,
+    hint: str | None,
+    x: Value,
+    xp: Value,
+    fp: Value,
+    left: Value | None = None,
+    right: Value | None = None,
+) -> Value:
+    xp, fp = (b.stored(v) if isinstance(v, Elementwise) else v for v in (array_of(b, xp), array_of(b, fp)))
+    ends = {k: v for k, v in (("left", left), ("right", right)) if v is not None}
+    return each(b, hint, library.interp, [x], [xp, fp], ends)
 
 
 def _on_solve(b: Builder, hint: str | None, a: Value, right: Value) -> Value:
     matrix = len(b.shape(right)) == 2
-    return inlined(b, library.solve_columns if matrix else library.solve, [a, right], {})
+    return inlined(b, matrices.solve_columns if matrix else matrices.solve, [a, right], {})
 
 
-__all__ = ["Span", "call", "function", "method", "product_of", "transposed", "whole"]
+def _named(b: Builder, f: Any, own: Callable[..., Any], a: Value) -> Value:
+    """What one of NumPy's gives as a tuple whose parts have names."""
+    found = inlined(b, own, [array_of(b, a)], {})
+    assert isinstance(found, Items)
+    return Items(found.items, type(f(np.eye(1))))
+
+
+def _on_eigh(b: Builder, hint: str | None, a: Value) -> Value:
+    return _named(b, np.linalg.eigh, matrices.eigh, a)
+
+
+def _on_slogdet(b: Builder, hint: str | None, a: Value) -> Value:
+    return _named(b, np.linalg.slogdet, matrices.slogdet, a)
+
+
+def _on_qr(b: Builder, hint: str | None, a: Value, mode: Value | None = None) -> Value:
+    which = mode.value if isinstance(mode, Object) else "reduced"
+    if which not in ("reduced", "r"):
+        b.refuse(f"np.linalg.qr with the mode {which!r}", "reduced")
+    found = _named(b, np.linalg.qr, matrices.qr, a)
+    return found.items[1] if which == "r" and isinstance(found, Items) else found
+
+
+def _on_svd(
+    b: Builder,
+    hint: str | None,
+    a: Value,
+    full_matrices: Value = _TRUE,
+    compute_uv: Value = _TRUE,
+) -> Value:
+    if not isinstance(full_matrices, Const) or not isinstance(compute_uv, Const):
+        b.refuse("np.linalg.svd with settings that are not known")
+    if not compute_uv.value:
+        return inlined(b, matrices.singular_values, [array_of(b, a)], {})
+    return _named(b, np.linalg.svd, matrices.svd_of_square if full_matrices.value else matrices.svd, a)
+
+
+def _on_svdvals(b: Builder, hint: str | None, x: Value) -> Value:
+    return inlined(b, matrices.singular_values, [array_of(b, x)], {})
+
+
+def _on_lstsq(b: Builder, hint: str | None, a: Value, right: Value, rcond: Value | None = None) -> Value:
+    """Of a matrix of full rank; singular values and what is left are not computed."""
+    x, y = array_of(b, a), array_of(b, right)
+    own = matrices.lstsq_of_vector if len(b.shape(y)) == 1 else matrices.least_squares
+    rank = b.let("n", Apply("min", tuple(b.shape(x))))
+    return Items([inlined(b, own, [x, y], {}), Object(_not_computed), rank, Object(_not_computed)])
+
+
+def _not_computed() -> None:
+    """What np.linalg.lstsq gives beside the solution and the rank."""
+
+
+def _on_trace(b: Builder, hint: str | None, a: Value, offset: Value = ZERO) -> Value:
+    return inlined(b, matrices.trace, [array_of(b, a), offset], {})
+
+
+def _on_multi_dot(b: Builder, hint: str | None, arrays: Value) -> Value:
+    if not isinstance(arrays, Items) or len(arrays.items) < 2:
+        b.refuse("np.linalg.multi_dot of what is no list of arrays")
+    found = arrays.items[0]
+    for x in arrays.items[1:]:
+        found = b.dot(found, x, hint)
+    return found
+
+
+_ELSEWHERE = FUNCTIONS | contract.FUNCTIONS | pieces.FUNCTIONS
+
+__all__ = ["Span", "call", "function", "method", "product_of", "whole"]

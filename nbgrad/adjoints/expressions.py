@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import calls, ops
+from nbgrad.adjoints import calls, contract, ops
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value
 from nbgrad.adjoints.firsts import Unset
 from nbgrad.adjoints.indices import Indices
@@ -195,7 +195,7 @@ class Expressions(Indices):
             if e.attr == "dtype":
                 return Object(np.dtype(self.dtype(x)))
             if e.attr == "T":
-                return calls.transposed(self, x)
+                return contract.turned(x)
             if e.attr == "flat":
                 return calls.call(self, "ravel", [x], {}, hint)
         self.refuse(f"the attribute {e.attr}", node=e)
@@ -227,7 +227,7 @@ class Expressions(Indices):
     def of_BinOp(self, e: ast.BinOp, env: Env, hint: str | None) -> Value:
         if isinstance(e.op, ast.MatMult):
             left, right = self.operands([e.left, e.right], env)
-            return self.dot(left, right, hint)
+            return calls.call(self, "matmul", [left, right], {}, hint)
         return self.arithmetic(e.op, [e.left, e.right], env, hint)
 
     def arithmetic(self, op: ast.operator, nodes: Sequence[ast.expr], env: Env, hint: str | None) -> Value:

@@ -1,4 +1,4 @@
-"""Functions of NumPy as plain ones, which are written out where they are called and differentiated as a user's are."""
+"""Functions of NumPy and `math` as plain ones, which are written out where they are called and differentiated as a user's are."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
@@ -67,7 +67,7 @@ def searchsorted_right(a, v):
     return low
 
 
-def argsort(a):
+def argsort(a, kind=None):
     """Equal ones stay in their order, and NaN come last."""
     n = len(a)
     order = np.empty(n, np.int64)
@@ -101,7 +101,7 @@ def argsort(a):
     return order
 
 
-def sort(a):
+def sort(a, kind=None):
     order = argsort(a)
     out = np.empty_like(a)
     for i in range(len(a)):
@@ -125,17 +125,26 @@ def _median(a):
 
 
 def percentile(a, q):
-    return quantile(a, q / 100.0)
+    return quantile(a, np.asarray(q) / 100.0)
 
 
 def quantile(a, q):
     if a.ndim > 1:
-        return _quantile(a.ravel(), q)
-    return _quantile(a, q)
+        return _quantiles(a.ravel(), q)
+    return _quantiles(a, q)
 
 
-def _quantile(a, q):
+def _quantiles(a, q):
     order = argsort(a)
+    if np.ndim(q) > 0:
+        out = np.empty(len(q))
+        for i in range(len(q)):
+            out[i] = _quantile(a, order, q[i])
+        return out
+    return _quantile(a, order, q)
+
+
+def _quantile(a, order, q):
     last = a[order[len(a) - 1]]
     if last != last:
         return last
@@ -216,6 +225,15 @@ def correlate(a, v, mode="valid"):
     return convolve(a, v[::-1], mode)
 
 
+def partition(a, kth):
+    """In order, as what `kth` says holds then as well."""
+    return sort(a)
+
+
+def argpartition(a, kth):
+    return argsort(a)
+
+
 def trapezoid(y, x=None, dx=1.0):
     total = 0.0
     for i in range(1, len(y)):
@@ -244,32 +262,19 @@ def ptp(a):
     return np.max(a) - np.min(a)
 
 
-def interp(x, xp, fp):
+def interp(x, xp, fp, left=None, right=None):
     """Of one number."""
     n = len(xp)
+    if x < xp[0]:
+        return fp[0] if left is None else left
+    if x > xp[n - 1]:
+        return fp[n - 1] if right is None else right
     at = searchsorted(xp, x)
     if at <= 0:
         return fp[0]
-    if at >= n:
-        return fp[n - 1]
-    left = xp[at - 1]
-    slope = (fp[at] - fp[at - 1]) / (xp[at] - left)
-    return fp[at - 1] + slope * (x - left)
-
-
-def norm(x):
-    squares = np.sum(x * x)
-    if squares == 0.0:  # where its derivative is 0, as PyTorch's is
-        return 0.0
-    return np.sqrt(squares)
-
-
-def norm_1(x):
-    return np.sum(np.abs(x))
-
-
-def norm_inf(x):
-    return np.max(np.abs(x))
+    low = xp[at - 1]
+    slope = (fp[at] - fp[at - 1]) / (xp[at] - low)
+    return fp[at - 1] + slope * (x - low)
 
 
 def cross(a, b):
@@ -322,7 +327,9 @@ def diff(a):
     return a[..., 1:] - a[..., :-1]
 
 
-def average(a, weights):
+def average(a, weights=None):
+    if weights is None:
+        return np.mean(a)
     return np.sum(a * weights) / np.sum(weights)
 
 
@@ -330,8 +337,81 @@ def nansum(a):
     return np.sum(np.where(np.isnan(a), 0.0, a))
 
 
+def nanprod(a):
+    return np.prod(np.where(np.isnan(a), 1.0, a))
+
+
+def nancumsum(a):
+    return np.cumsum(np.where(np.isnan(a), 0.0, a))
+
+
+def nancumprod(a):
+    return np.cumprod(np.where(np.isnan(a), 1.0, a))
+
+
+def _numbers(a):
+    """Those that are no NaN."""
+    return a[~np.isnan(a)]
+
+
 def nanmean(a):
     return nansum(a) / (a.size - np.sum(np.isnan(a)))
+
+
+def nanvar(a, *, ddof=0):
+    return var(_numbers(a), ddof=ddof)
+
+
+def nanstd(a, *, ddof=0):
+    return np.sqrt(nanvar(a, ddof=ddof))
+
+
+def nanmedian(a):
+    return _median(_numbers(a))
+
+
+def nanpercentile(a, q):
+    return percentile(_numbers(a), q)
+
+
+def nanquantile(a, q):
+    return quantile(_numbers(a), q)
+
+
+def nanmax(a):
+    return np.max(_numbers(a))
+
+
+def nanmin(a):
+    return np.min(_numbers(a))
+
+
+def nanargmax(a):
+    if a.ndim > 1:
+        return _nanargmax(a.ravel())
+    return _nanargmax(a)
+
+
+def _nanargmax(a):
+    at = -1
+    for i in range(len(a)):
+        if a[i] == a[i] and (at < 0 or a[i] > a[at]):
+            at = i
+    return at
+
+
+def nanargmin(a):
+    if a.ndim > 1:
+        return _nanargmin(a.ravel())
+    return _nanargmin(a)
+
+
+def _nanargmin(a):
+    at = -1
+    for i in range(len(a)):
+        if a[i] == a[i] and (at < 0 or a[i] < a[at]):
+            at = i
+    return at
 
 
 def polyval(p, x):
@@ -341,11 +421,408 @@ def polyval(p, x):
     return y
 
 
-def linspace(start, stop, num=50):
+def linspace(start, stop, num=50, endpoint=True):
     out = np.empty(num)
+    steps = num - 1 if endpoint else num
     for i in range(num):
-        out[i] = start + (stop - start) * (i / max(num - 1, 1))
+        out[i] = start + (stop - start) * (i / max(steps, 1))
     return out
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0):
+    return base ** linspace(start, stop, num, endpoint)
+
+
+def geomspace(start, stop, num=50, endpoint=True):
+    return start * np.exp(linspace(0.0, math.log(stop / start), num, endpoint))
+
+
+def vander(x, N=None, increasing=False):
+    n = len(x) if N is None else N
+    out = np.ones((len(x), n))
+    for i in range(len(x)):
+        for j in range(1, n):
+            if increasing:
+                out[i, j] = out[i, j - 1] * x[i]
+            else:
+                out[i, n - 1 - j] = out[i, n - j] * x[i]
+    return out
+
+
+def insert(arr, obj, values):
+    n = len(arr)
+    at = obj + n if obj < 0 else obj
+    out = np.empty(n + 1, arr.dtype)
+    for i in range(at):
+        out[i] = arr[i]
+    out[at] = values
+    for i in range(at, n):
+        out[i + 1] = arr[i]
+    return out
+
+
+def tri(N, M=None, k=0):
+    m = N if M is None else M
+    out = np.zeros((N, m))
+    for i in range(N):
+        for j in range(max(min(i + k + 1, m), 0)):
+            out[i, j] = 1.0
+    return out
+
+
+def tril_indices(n, k=0, m=None):
+    width = n if m is None else m
+    count = 0
+    for i in range(n):
+        count += max(min(i + k + 1, width), 0)
+    rows = np.empty(count, np.int64)
+    columns = np.empty(count, np.int64)
+    at = 0
+    for i in range(n):
+        for j in range(max(min(i + k + 1, width), 0)):
+            rows[at] = i
+            columns[at] = j
+            at += 1
+    return rows, columns
+
+
+def triu_indices(n, k=0, m=None):
+    width = n if m is None else m
+    count = 0
+    for i in range(n):
+        count += max(width - max(i + k, 0), 0)
+    rows = np.empty(count, np.int64)
+    columns = np.empty(count, np.int64)
+    at = 0
+    for i in range(n):
+        for j in range(max(i + k, 0), width):
+            rows[at] = i
+            columns[at] = j
+            at += 1
+    return rows, columns
+
+
+def tril_indices_from(arr, k=0):
+    return tril_indices(arr.shape[0], k, arr.shape[1])
+
+
+def triu_indices_from(arr, k=0):
+    return triu_indices(arr.shape[0], k, arr.shape[1])
+
+
+def diag_indices(n):
+    return np.arange(n), np.arange(n)
+
+
+def indices(dimensions):
+    n, m = dimensions
+    out = np.empty((2, n, m), np.int64)
+    for i in range(n):
+        for j in range(m):
+            out[0, i, j] = i
+            out[1, i, j] = j
+    return out
+
+
+def ediff1d(ary):
+    return np.diff(ary.ravel())
+
+
+def gradient(f, spacing=1.0):
+    """Of one row; `spacing` is a number, or where the values stand."""
+    n = len(f)
+    if n < 2:
+        raise ValueError("np.gradient needs two values at least")
+    out = np.empty(n)
+    if np.ndim(spacing) > 0:
+        for i in range(1, n - 1):
+            before = spacing[i] - spacing[i - 1]
+            after = spacing[i + 1] - spacing[i]
+            out[i] = (f[i + 1] - f[i]) * before / (after * (before + after)) + (f[i] - f[i - 1]) * after / (
+                before * (before + after)
+            )
+        out[0] = (f[1] - f[0]) / (spacing[1] - spacing[0])
+        out[n - 1] = (f[n - 1] - f[n - 2]) / (spacing[n - 1] - spacing[n - 2])
+    else:
+        for i in range(1, n - 1):
+            out[i] = (f[i + 1] - f[i - 1]) / (2.0 * spacing)
+        out[0] = (f[1] - f[0]) / spacing
+        out[n - 1] = (f[n - 1] - f[n - 2]) / spacing
+    return out
+
+
+def digitize(x, bins, right=False):
+    if len(bins) > 1 and bins[0] > bins[len(bins) - 1]:
+        raise ValueError("np.digitize of bins that fall is not taken")
+    return np.searchsorted(bins, x, side="left" if right else "right")
+
+
+def bincount(x, weights=None, minlength=0):
+    n = minlength
+    for i in range(len(x)):
+        n = max(n, x[i] + 1)
+    if weights is None:
+        counts = np.zeros(n, np.int64)
+        for i in range(len(x)):
+            counts[x[i]] += 1
+        return counts
+    out = np.zeros(n)
+    for i in range(len(x)):
+        out[x[i]] += weights[i]
+    return out
+
+
+def histogram(a, bins=10, range=None):
+    low, high = (np.min(a), np.max(a)) if range is None else range
+    counts = np.zeros(bins, np.int64)
+    for v in a.ravel():
+        if low <= v <= high:
+            counts[min(int((v - low) / (high - low) * bins), bins - 1)] += 1
+    return counts, np.linspace(low, high, bins + 1)
+
+
+def unique(a):
+    values = np.sort(a.ravel())
+    new = np.empty(len(values), np.bool_)
+    for i in range(len(values)):
+        new[i] = i == 0 or values[i] != values[i - 1]
+    return values[new]
+
+
+def is_among(a, test):
+    """Of one number."""
+    return any(v == a for v in test.ravel())
+
+
+def cov(m, y=None, rowvar=True, bias=False, ddof=None):
+    if y is not None:
+        return _cov(np.vstack((m, y)), bias, ddof)
+    if m.ndim == 1:
+        off = (0 if bias else 1) if ddof is None else ddof
+        return var(m, ddof=off)
+    if rowvar:
+        return _cov(m, bias, ddof)
+    return _cov(m.T, bias, ddof)
+
+
+def _cov(m, bias, ddof):
+    off = (0 if bias else 1) if ddof is None else ddof
+    n = m.shape[1]
+    d = m - np.mean(m, axis=1)[:, None]
+    return d @ d.T / (n - off)
+
+
+def corrcoef(x, y=None, rowvar=True):
+    c = cov(x, y, rowvar)
+    d = np.sqrt(np.diag(c))
+    return c / d[:, None] / d[None, :]
+
+
+def polyder(p):
+    n = len(p) - 1
+    out = np.empty(n)
+    for i in range(n):
+        out[i] = p[i] * (n - i)
+    return out
+
+
+def polyint(p):
+    n = len(p)
+    out = np.zeros(n + 1)
+    for i in range(n):
+        out[i] = p[i] / (n - i)
+    return out
+
+
+def polymul(a, b):
+    return np.convolve(a, b)
+
+
+def polyadd(a, b):
+    n = max(len(a), len(b))
+    out = np.zeros(n)
+    out[n - len(a) :] += a
+    out[n - len(b) :] += b
+    return out
+
+
+def polysub(a, b):
+    return polyadd(a, -b)
+
+
+def maximum_so_far(a):
+    out = np.empty_like(a)
+    top = a[0]
+    for i in range(len(a)):
+        top = max(top, a[i])
+        out[i] = top
+    return out
+
+
+def minimum_so_far(a):
+    out = np.empty_like(a)
+    least = a[0]
+    for i in range(len(a)):
+        least = min(least, a[i])
+        out[i] = least
+    return out
+
+
+def logsumexp(a):
+    """np.logaddexp.reduce"""
+    top = np.max(a)
+    if math.isinf(top):
+        return top
+    return top + np.log(np.sum(np.exp(a - top)))
+
+
+def _window(M, a, b, c):
+    out = np.ones(M)
+    if M > 1:
+        for i in range(M):
+            t = 2.0 * math.pi * i / (M - 1)
+            out[i] = a - b * math.cos(t) + c * math.cos(2.0 * t)
+    return out
+
+
+def hanning(M):
+    return _window(M, 0.5, 0.5, 0.0)
+
+
+def hamming(M):
+    return _window(M, 0.54, 0.46, 0.0)
+
+
+def blackman(M):
+    return _window(M, 0.42, 0.5, 0.08)
+
+
+def bartlett(M):
+    out = np.ones(M)
+    if M > 1:
+        for i in range(M):
+            out[i] = 1.0 - abs(2.0 * i / (M - 1) - 1.0)
+    return out
+
+
+# ---------------------------------------------------------------- of numbers
+
+
+def heaviside(x, h):
+    if x == 0.0:
+        return h
+    return 1.0 if x > 0.0 else 0.0 if x < 0.0 else x
+
+
+def fmax(a, b):
+    if a != a:
+        return b
+    if b != b:
+        return a
+    return max(a, b)
+
+
+def fmin(a, b):
+    if a != a:
+        return b
+    if b != b:
+        return a
+    return min(a, b)
+
+
+def logaddexp2(a, b):
+    return logaddexp(a * math.log(2.0), b * math.log(2.0)) / math.log(2.0)
+
+
+def float_power(a, b):
+    return math.pow(a, b)
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08):
+    return a == b or (abs(a - b) <= atol + rtol * abs(b) and not math.isinf(a) and not math.isinf(b))
+
+
+def nan_to_num(x):
+    if x != x:
+        return 0.0
+    return max(min(x, 1.7976931348623157e308), -1.7976931348623157e308)
+
+
+def signbit(x):
+    return math.copysign(1.0, x) < 0.0
+
+
+def remainder(x, y):
+    """math.remainder"""
+    return x - y * round(x / y)
+
+
+def close(a, b, *, rel_tol=1e-09, abs_tol=0.0):
+    """math.isclose"""
+    return a == b or (
+        abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not math.isinf(a) and not math.isinf(b)
+    )
+
+
+def modf(x):
+    whole = float(math.trunc(x))
+    return x - whole, whole
+
+
+def ldexp(x, i):
+    return x * 2.0**i
+
+
+def gcd(a, b):
+    a, b = abs(a), abs(b)
+    while b > 0:
+        a, b = b, a % b
+    return a
+
+
+def factorial(n):
+    found = 1
+    for i in range(2, n + 1):
+        found *= i
+    return found
+
+
+def comb(n, k):
+    found = 1
+    for i in range(min(k, n - k)):
+        found = found * (n - i) // (i + 1)
+    return found if k <= n else 0
+
+
+def fsum(x):
+    total = 0.0
+    for v in x:
+        total += v
+    return total
+
+
+def dist(p, q):
+    total = 0.0
+    for i in range(len(p)):
+        total += (p[i] - q[i]) ** 2
+    return math.sqrt(total)
+
+
+def exp2(x):
+    return 2.0**x
+
+
+def allclose(a, b, rtol=1e-05, atol=1e-08):
+    return np.all(np.isclose(a, b, rtol, atol))
+
+
+def array_equal(a, b):
+    return np.all(a == b)
+
+
+def argwhere(a):
+    found = np.nonzero(a)
+    return np.stack(found, 1)
 
 
 def var(a, *, ddof=0):
@@ -357,130 +834,26 @@ def std(a, *, ddof=0):
     return np.sqrt(var(a, ddof=ddof))
 
 
-def trace(a):
-    total = 0.0
-    for i in range(min(a.shape[0], a.shape[1])):
-        total += a[i, i]
-    return total
-
-
-def _check_square(a):
-    if a.shape[0] != a.shape[1]:
-        raise ValueError("Last 2 dimensions of the array must be square")
-
-
-def cholesky(a):
-    _check_square(a)
-    n = len(a)
-    out = np.zeros((n, n))
-    for j in range(n):
-        for i in range(j, n):
-            s = a[i, j]
-            for k in range(j):
-                s -= out[i, k] * out[j, k]
-            if i == j:
-                out[j, j] = np.sqrt(s)
-            else:
-                out[i, j] = s / out[j, j]
-    return out
-
-
-def _eliminate(m, right):
-    """Solves m x = right for each column, with pivots, in place; the sign that the exchanges give m's determinant."""
-    n = len(m)
-    sign = 1.0
-    for k in range(n):
-        p = k
-        for i in range(k + 1, n):
-            if abs(m[i, k]) > abs(m[p, k]):
-                p = i
-        if p != k:
-            sign = -sign
-            for j in range(k, n):
-                t = m[k, j]
-                m[k, j] = m[p, j]
-                m[p, j] = t
-            for j in range(right.shape[1]):
-                t = right[k, j]
-                right[k, j] = right[p, j]
-                right[p, j] = t
-        for i in range(k + 1, n):
-            f = m[i, k] / m[k, k]
-            for j in range(k + 1, n):
-                m[i, j] -= f * m[k, j]
-            for j in range(right.shape[1]):
-                right[i, j] -= f * right[k, j]
-    return sign
-
-
-def det(a):
-    _check_square(a)
-    m = a.copy()
-    product = _eliminate(m, np.empty((len(a), 0)))
-    for k in range(len(m)):
-        product *= m[k, k]
-    return product
-
-
-def slogdet(a):
-    _check_square(a)
-    m = a.copy()
-    sign = _eliminate(m, np.empty((len(a), 0)))
-    log = 0.0
-    for k in range(len(m)):
-        sign *= np.sign(m[k, k])
-        log += np.log(abs(m[k, k]))
-    return sign, log
-
-
-def _columns(a, right):
-    m = a.copy()
-    n = len(m)
-    _eliminate(m, right)
-    for k in range(n - 1, -1, -1):
-        for j in range(right.shape[1]):
-            s = right[k, j]
-            for i in range(k + 1, n):
-                s -= m[k, i] * right[i, j]
-            right[k, j] = s / m[k, k]
-
-
-def inv(a):
-    _check_square(a)
-    out = np.eye(len(a))
-    _columns(a, out)
-    return out
-
-
-def solve(a, b):
-    """For a vector."""
-    _check_square(a)
-    if len(a) != len(b):
-        raise ValueError("solve: the matrix and the right side have different lengths")
-    out = np.empty((len(b), 1))
-    for i in range(len(b)):
-        out[i, 0] = b[i]
-    _columns(a, out)
-    return out[:, 0]
-
-
-def solve_columns(a, b):
-    _check_square(a)
-    if len(a) != len(b):
-        raise ValueError("solve: the matrix and the right side have different lengths")
-    out = b.copy()
-    _columns(a, out)
-    return out
-
-
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    **{np.argmin: argmin, np.argmax: argmax, np.cross: cross},
-    **{np.cumsum: cumsum, np.cumprod: cumprod, np.linspace: linspace, np.roll: roll},
-    **{np.var: var, np.std: std, np.ptp: ptp, np.nansum: nansum},
-    **{np.nanmean: nanmean, np.polyval: polyval, np.median: median, np.percentile: percentile},
-    **{np.quantile: quantile, np.convolve: convolve, np.correlate: correlate, np.kron: kron},
-    **{np.linalg.cholesky: cholesky, np.linalg.det: det, np.linalg.slogdet: slogdet, np.linalg.inv: inv},
-    **{f: trapezoid for f in (getattr(np, n, None) for n in ("trapezoid", "trapz")) if f is not None},
+    **{np.cross: cross, np.linspace: linspace, np.logspace: logspace, np.geomspace: geomspace},
+    **{np.polyval: polyval, np.convolve: convolve, np.correlate: correlate, np.kron: kron},
+    **{getattr(np, f.__name__): f for f in (vander, insert, tri, tril_indices, triu_indices, diag_indices)},
+    **{
+        getattr(np, f.__name__): f for f in (tril_indices_from, triu_indices_from, indices, ediff1d, digitize)
+    },
+    **{getattr(np, f.__name__): f for f in (bincount, histogram, unique, cov, corrcoef, polyder, polyint)},
+    **{getattr(np, f.__name__): f for f in (polymul, polyadd, polysub, hanning, hamming, blackman, bartlett)},
+    **{getattr(np, f.__name__): f for f in (allclose, array_equal, argwhere)},
+    **{getattr(math, f.__name__): f for f in (remainder, modf, ldexp, gcd, factorial, comb, fsum, dist)},
+    **{math.isclose: close, np.gcd: gcd},
+    **{getattr(math, n): f for n, f in (("cbrt", cbrt), ("exp2", exp2)) if hasattr(math, n)},
 }
-EACH: dict[str, Callable[..., Any]] = {"logaddexp": logaddexp, "cbrt": cbrt, "sinc": sinc}
-METHODS = {f.__name__: f for f in (cumsum, cumprod, var, std, ptp)}
+OF_UFUNCS: dict[Any, Callable[..., Any]] = {
+    **{(np.logaddexp, "reduce"): logsumexp, (np.add, "accumulate"): cumsum},
+    **{(np.multiply, "accumulate"): cumprod, (np.maximum, "accumulate"): maximum_so_far},
+    (np.minimum, "accumulate"): minimum_so_far,
+}
+EACH: dict[str, Callable[..., Any]] = {
+    **{f.__name__: f for f in (logaddexp, cbrt, sinc, heaviside, fmax, fmin, logaddexp2, float_power)},
+    **{f.__name__: f for f in (isclose, nan_to_num, signbit)},
+}

@@ -101,6 +101,17 @@ WHOLE = [
     *("y[:2] += pair[0][2:]", "pair = (x * t, pair[1]) if s > t else (pair[0] * 0.5, t)"),
     *("y, w = w, y * a + x", "w = w * t + y", "s += w[1]", "(w, pair) = (pair[0] * s, (w, t))"),
     *("np.multiply(y, t, out=y)", "np.add(x[1:], y[:3], y[1:])", "M[k[:2], k[2:]] += y[:2]"),
+    *(
+        "y[:] = np.cumsum(M, axis=1)[2] * 0.3",
+        "s = np.linalg.norm(M, axis=0)[1]",
+        "y[:] = np.einsum('ij,j', M, x)",
+    ),
+    *("np.divide(x, y, out=w, where=y > 0.3)", "y = np.sort(M, axis=0)[1]", "s = np.std(M, axis=1)[i0]"),
+    *(
+        "y[:] = np.roll(M, 1, axis=0)[1] * t",
+        "t = np.linalg.eigvalsh(M)[2]",
+        "w = np.pad(y[1:3], (i0, 1), 'edge')",
+    ),
     *("s += np.sum(M[k, k] * y)", "y[:] = M[[0, 2, 1, 1], k]", "M[M > t] *= 0.5", "s += np.sum(M[M > s])"),
 ]
 

@@ -75,6 +75,136 @@ np.round(v) * x
 divmod(y, 0.3)
 divmod(whole, 2)[0] * x
 np.shape(cube)[2] * np.size(v) * np.ndim(wide) * x
+np.cumsum(wide, axis=0)
+np.cumprod(cube, 1)
+np.roll(wide, -1, axis=1)
+np.sort(wide)
+np.sort(tall, axis=0)
+np.sort(wide, axis=None)
+wide[0][np.argsort(wide, axis=1)]
+np.median(cube, axis=1)
+np.median(wide, axis=0, keepdims=True)
+np.percentile(wide, 30, axis=0)
+np.percentile(v, [10, 90])
+np.std(cube, axis=(0, 2))
+np.std(wide, axis=1, ddof=1, keepdims=True)
+wide.var(0)
+np.ptp(wide, axis=1)
+np.argmax(wide, axis=1) * few
+np.average(tall, axis=0, weights=v[:5])
+np.prod(wide, axis=0, keepdims=True)
+np.trapezoid(wide, dx=0.1)
+np.trapezoid(v, v * v)
+np.nanmax(holed) * np.nanmean(holed)
+np.nanmedian(holed)
+np.nanstd(np.append(holed, x))
+np.diff(wide, axis=0)
+np.diff(v, prepend=x)
+np.diff(cube, 2, 0)
+np.gradient(wide, 0.5)
+np.gradient(v, v * v)
+np.linalg.norm(wide, axis=1)
+np.linalg.norm(cube, axis=(1, 2))
+np.linalg.norm(wide, axis=0, keepdims=True)
+np.linalg.norm(v, 3)
+np.linalg.norm(square, 2)
+np.linalg.norm(wide, 'nuc')
+np.linalg.norm(wide, -np.inf)
+np.linalg.cond(square)
+np.linalg.eigvalsh(square + square.T)
+np.linalg.eigvalsh(np.diag(w))
+np.abs(np.linalg.eigh(square)[1])
+np.linalg.eigh(square).eigenvalues
+np.abs(np.linalg.svd(square)[0])
+np.abs(np.linalg.svd(wide, full_matrices=False)[2])
+np.linalg.svd(tall, compute_uv=False)
+np.linalg.qr(tall)
+np.linalg.qr(wide)
+np.linalg.qr(np.triu(square), mode="r")
+np.linalg.lstsq(tall, v[:5])[0]
+np.linalg.lstsq(wide, few)[0]
+np.linalg.lstsq(tall, tall * tall)[0]
+np.linalg.pinv(tall)
+np.linalg.matrix_power(square, 3)
+np.linalg.multi_dot([few, wide, square])
+np.einsum('ij,jk->ik', wide, square)
+np.einsum('ij,kj', wide, square)
+np.einsum('bij,jk->bik', cube, square)
+np.einsum('ii->i', square)
+np.einsum('i,i', v, v)
+np.einsum('ij,jk,k->i', wide, square, w)
+cube @ w
+cube @ square
+few @ cube
+cube @ cube.transpose(0, 2, 1)
+np.dot(cube, wide.T)
+np.tensordot(cube, wide, ([1, 2], [0, 1]))
+np.divide(v, v[::-1], out=np.zeros_like(v), where=v > 0.0)
+np.sqrt(v, out=np.full(6, x), where=v > 0.0)
+np.select([v > 0.5, v > 0.0], [v * v, v], x)
+np.clip(v, a_min=x, a_max=None)
+v.clip(max=x)
+np.take(wide, whole[:2], axis=1)
+np.take_along_axis(wide, np.argsort(wide), axis=1)
+np.delete(wide, 1, axis=1)
+np.insert(v, 2, x)
+np.pad(v, (1, 2))
+np.pad(wide, ((1, 0), (0, 2)), mode="reflect")
+np.pad(v, 8, mode="wrap")
+np.pad(v, 2, "symmetric")
+np.pad(wide, 1, mode="edge")
+np.pad(v, 1, constant_values=x)
+np.split(v, 3)[1] * np.array_split(v, 4)[0]
+np.hsplit(wide, [1])[1]
+np.block([[wide, few[:, None]], [w[None, :], np.array([[x]])]])
+np.hstack([v, x])
+np.vstack((w, wide))
+np.column_stack((few, wide))
+np.concatenate((v, [x, y]))
+np.repeat(wide, 2, axis=0)
+np.append(wide, square, axis=0)
+np.squeeze(v[:, None])
+np.moveaxis(cube, 0, -1)
+np.rot90(wide)
+np.broadcast_to(v, (2, 6)) * x
+np.reshape(wide, (2, 6), order="F")
+wide.ravel(order="F")
+np.diag(w, 1)
+np.diag(wide, -1)
+np.trace(wide, 1)
+np.eye(3, 4, k=1) * wide
+np.tri(3, 4, -1) * wide
+square[np.triu_indices(4, 1)]
+square[np.tril_indices(4)]
+square[np.ix_(whole[:2], whole)]
+np.vander(w)
+np.vander(w, 3, increasing=True)
+np.polyfit(v, v**3, 2)
+np.polyder(w) * np.polyint(few)[1]
+np.linspace(y, x, 5, endpoint=False)
+np.logspace(y, x, 4)
+np.geomspace(x, 8.0, 4)
+np.interp(v, few.cumsum() ** 2, few, left=x)
+np.cov(wide)
+np.cov(v, v * v)
+np.corrcoef(wide)
+np.add.reduce(wide)
+np.maximum.accumulate(v)
+np.subtract.outer(v, w)
+np.logaddexp.reduce(v)
+np.bincount(whole, weights=w)
+np.histogram(v, 3)[1]
+np.digitize(v, np.array([-1.0, 0.0, 1.0])) * x
+np.unique(v)
+np.fmax(v, x) * np.heaviside(v, 0.5)
+np.isclose(v, v + 1e-9) * x
+np.nan_to_num(holed)
+np.round(v, 1) * x
+np.sum([x, y]) * np.max([v, v * v], axis=0)
+np.array(x) * np.asarray([x, y])
+np.array(whole, dtype=np.float64) * x
+np.finfo(np.float64).eps * v
+math.hypot(x, y, x) * math.comb(5, 2) * math.dist(v, v[::-1]) * math.ldexp(x, 2)
 """.strip().splitlines()
 
 
@@ -139,6 +269,10 @@ def test_what_is_no_number_is_found(expression: str) -> None:
         ("np.linalg.solve(tall, v)", "must be square"),
         ("np.linalg.solve(square, v)", "different lengths"),
         ("np.linalg.solve(square, tall)", "different lengths"),
+        ("np.linalg.svd(wide)[1]", "full_matrices=False"),
+        ("np.linalg.eigvalsh(wide)", "must be square"),
+        ("np.split(v, 4)[0]", "equal division"),
+        ("np.digitize(x, v[::-1].cumsum() * 0.0 - np.arange(6.0))", "bins that fall"),
     ],
 )
 def test_what_would_read_beyond_an_array(expression: str, message: str) -> None:
@@ -150,9 +284,14 @@ def test_what_would_read_beyond_an_array(expression: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("np.round(v, 1)", "round of 2 arguments"),
-        ("np.linalg.norm(square, 2)", "a norm of this order"),
-        ("wide.var(0)", "positional"),
+        ("np.linalg.norm(square, 3)", "a norm of the order 3 of a matrix"),
+        ("np.linalg.norm(v, x)", "a norm of an order that is not known"),
+        ("np.sqrt(v, where=v > 0)", "without out, which is not set elsewhere"),
+        ("np.einsum('i...,i', v, v)", "a letter for each axis"),
+        ("np.linalg.qr(tall, 'complete')", "reduced"),
+        ("np.average(tall, axis=0, weights=tall)", "another array of more than one dimension"),
+        ("np.random.normal() * x", "draw before"),
+        ("np.sum(v, where=v > 0)", "where"),
         ("np.inner(wide, wide)", "a @ b.T"),
     ],
 )

@@ -133,14 +133,6 @@ def test_a_view_that_is_a_copy_here_is_refused(function: Any) -> None:
         differentiable(function)(X)
 
 
-def test_a_hypotenuse_in_space_is_refused() -> None:
-    def length(x):
-        return math.hypot(x[0], x[1], x[2])
-
-    with pytest.raises(NotImplementedError, match="hypot of 3 numbers"):
-        differentiable(length)(X)
-
-
 def test_the_largest_by_a_key_is_refused() -> None:
     def largest(x):
         return max(x[0], x[1], key=abs)

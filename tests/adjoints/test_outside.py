@@ -15,7 +15,7 @@ from tests.adjoints.outside import algorithms, flow, meanings, sciences
 
 CASES = [*sciences.CASES, *flow.CASES, *meanings.CASES, *algorithms.CASES]
 REFUSED = {
-    *("any_all", "f_const_branch", "list_alias"),
+    *("f_const_branch", "list_alias"),
     *("list_fn", "list_min", "list_mult", "np7", "poly", "ravel_write", "reshape_alias"),
     *("reshape_write", "specials", "walrus"),
 }
