@@ -992,6 +992,7 @@ class Hooks:
     detached: Callable[[Tensor], Tensor]
     laid_out: Callable[[Tensor, Any], Tensor]
     ones_like: Callable[[Tensor], Tensor]
+    sparse_arrives: Callable[[Any, Tensor, bool], None]  # a sparse gradient comes to a leaf
     pinned: Callable[[Tensor], Tensor]
     zeros: Callable[[Spec], Tensor]
 
@@ -1074,6 +1075,9 @@ accumulation = Accumulation()
 
 
 def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> None:
+    if type(grad._spec) is Marked and grad.is_sparse:
+        hooks.sparse_arrives(ad, grad, graph)
+        return
     wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
     fresh = grad._spec.dtype is not wanted and wanted is not None
     if fresh:
@@ -1082,7 +1086,7 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     if have is not None and not graph and type(grad._spec) is not Marked:  # the usual one
         if shared.rare and state.modes.before_write is not None:
             state.modes.before_write(have)
-        hooks.add_(have, grad)
+        ad.grad = hooks.add_(have, grad)  # the same, unless one of them alone is sparse
         return
     sp = leaf._spec.plain.like(dtype=grad._spec.dtype)
     dense = sp.contiguous or layout.is_dense(sp.shape, sp.strides)
@@ -1110,6 +1114,8 @@ def check_grad(t: Tensor, grad: Any) -> None:
         raise TypeError(
             f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}"
         )
+    if type(grad._spec) is Marked and grad.layout is not t.layout and not grad.is_sparse:
+        raise RuntimeError("attempting to assign a gradient to a tensor that has data of a different type")
     if grad is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if grad._spec.dtype is not t._spec.dtype:

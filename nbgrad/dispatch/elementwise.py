@@ -572,11 +572,16 @@ def _recorded_write(op: ElementwiseOp, plan: Plan, t: Tensor, args: Sequence[Any
 
 
 def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
-    """`total += grad` for gradients: no history, no overlap, one dtype; a counted write."""
+    """`total += grad` for gradients: no history, no overlap, one dtype; a counted write. What is sparse may come to another tensor."""
     if total._spec.repeats:  # a user's
         raise RuntimeError(OVERLAP)
     key = total._spec, grad._spec
-    plan = _sums.get(key) or _sums.keep(key, plan_for(op, key, total._spec))
+    plan = _sums.get(key)
+    if plan is None:
+        again = answered_elsewhere("add_grads", (total, grad), {}) if elsewhere else None
+        if again is not None:
+            return again()
+        plan = _sums.keep(key, plan_for(op, key, total._spec))
     plan.launch(plan.address, plan.n, total._buf, grad._buf)
     written(total)
     return total

@@ -55,6 +55,8 @@ def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
     try:
         results = node.rule.apply(node, grads, needed, graph)
         for k, grad in enumerate(results if shared.check_nan else ()):
+            if isinstance(grad, Tensor) and grad.is_sparse:
+                grad = grad._values()  # type: ignore[attr-defined]
             if isinstance(grad, Tensor) and grad.is_floating_point() and np.isnan(grad._host()).any():
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
     except Exception:
@@ -128,6 +130,10 @@ def _checked_hook_value(hook: Any, grad: Tensor | None, got: Any) -> Tensor:
         raise TypeError(f"expected Variable, but hook returned '{type(got).__name__}'")
     if got._spec.shape != grad._spec.shape:
         raise RuntimeError(f"hook '{name}' has changed the size of value")
+    if got.is_sparse is not grad.is_sparse:
+        raise RuntimeError(
+            f"hook '{name}' has changed the type of value (was {grad.type()} got {got.type()})"
+        )
     if got._spec.dtype is not grad._spec.dtype:
         was, now = kind_of(grad._spec.dtype), kind_of(got._spec.dtype)
         raise RuntimeError(f"hook '{name}' has changed the type of value (was {was} got {now})")
@@ -188,4 +194,6 @@ def add_grads(total: Tensor, grad: Tensor, owned: bool) -> Tensor:
         sole = buf.base is None and getrefcount(buf) == 3 and getrefcount(total) == 3
         if owned or (sole and total._spec.contiguous):  # an expanded gradient shows one element many times
             return hooks.add_(total, grad)
+    if total.is_sparse:  # the later one comes first, as in PyTorch
+        return hooks.add(grad, total)
     return hooks.add(total, grad)

@@ -8,8 +8,10 @@ from nbgrad.base.warn import warn
 from nbgrad.core.refusals import kind_of
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch import transforms
+from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.memory import dtypes
-from nbgrad.nn._maps import shorten
+from nbgrad.memory.storage import Spec
+from nbgrad.nn._maps import rows_alone, shorten
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.make import counted, filled
 from nbgrad.ops.reduce import sums
@@ -80,7 +82,15 @@ def embedding_bag(
             f"mode='{mode}'). Please open a feature request on GitHub."
         )
     return _bags(
-        weight, input, offsets, scale_grad_by_freq, mode, per_sample_weights, include_last_offset, padding_idx
+        weight,
+        input,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+        sparse,
     )[0]
 
 
@@ -89,10 +99,8 @@ def _check_mode(mode: str, by_freq: bool, sparse: bool) -> None:
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
-    if sparse:
-        if mode == "max":
-            raise ValueError("max mode does not support sparse weights")
-        raise NotImplementedError("embedding_bag(): sparse gradients are not supported by this release")
+    if sparse and mode == "max":
+        raise ValueError("max mode does not support sparse weights")
 
 
 def torch_embedding_bag(
@@ -131,6 +139,7 @@ def torch_embedding_bag(
         per_sample_weights,
         include_last_offset,
         padding_idx,
+        sparse,
     )
     if mode == 0:
         size = top = zeros(size._spec)
@@ -151,6 +160,7 @@ def _bags(
     scale: Tensor | None,
     last: bool,
     padding: int | None,
+    sparse: bool,
 ) -> tuple[Tensor, ...]:
     d = dtypes.promote_types(index.dtype, offsets.dtype)
     if d not in (dtypes.int64, dtypes.int32):
@@ -185,11 +195,48 @@ def _bags(
         "padding": -1 if padding is None else padding % rows,
         "by_freq": bool(by_freq),
     }
+    if sparse and rows_alone(weight):
+        return _bags_of_rows(weight, index, starts, scale, **settings)
+    return _computed(weight, index, starts, scale, settings)
+
+
+def _computed(
+    weight: Tensor, index: Tensor, starts: Tensor, scale: Tensor | None, settings: dict[str, Any]
+) -> tuple[Tensor, ...]:
     if not weight.dtype.narrow:
         return bags.bag(weight, index, starts, scale, **settings)
     wide = [None if t is None else to_dtype(t, dtypes.float32) for t in (weight, scale)]
     made, *others = bags.bag(wide[0], index, starts, wide[1], **settings)
     return to_dtype(made, weight.dtype), *others
+
+
+def _gradient_by_row(
+    g: list[Any],
+    weight_spec: Spec,
+    index: Tensor,
+    scale: Tensor | None,
+    y1: Tensor,
+    y2: Tensor,
+    mode: str,
+    padding: int,
+    by_freq: bool,
+) -> Tensor:
+    if by_freq:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    from nbgrad.sparse._gradients import of_rows
+
+    return of_rows(bags.rows_of(g[0], scale, y1, y2, mode), index, weight_spec, padding)
+
+
+def _gradient_by_scale(g: list[Any], weight: Tensor, index: Tensor, y1: Tensor, padding: int) -> Tensor:
+    return to_dtype(bags._by_scale(g, weight, index, y1, padding), weight.dtype)
+
+
+@differentiable("EmbeddingBag", weight=_gradient_by_row, scale=_gradient_by_scale)
+def _bags_of_rows(
+    weight: Tensor, index: Tensor, starts: Tensor, scale: Tensor | None, **settings: Any
+) -> tuple[Tensor, ...]:
+    return _computed(weight, index, starts, scale, settings)
 
 
 def _parts(

@@ -7,8 +7,10 @@ from typing import Any
 
 from nbgrad.core.refusals import kind_of, no_complex_gradient
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory.dtypes import int64
+from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index import gather as at
 from nbgrad.ops.linear import products
@@ -18,6 +20,25 @@ from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.order import permute
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 from nbgrad.tape.modes import state
+
+
+def rows_alone(weight: Tensor) -> bool:
+    """Whether a gradient of the rows that are named can reach a table: one that was computed passes a dense one on."""
+    return bool(state.grad and weight._rg and weight._node is None and weight.is_leaf and not state.active)
+
+
+def _gradient_of_rows(g: Tensor, weight_spec: Spec, index: Tensor, padding: int, by_freq: bool) -> Tensor:
+    if by_freq:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    from nbgrad.sparse._gradients import of_rows
+
+    return of_rows(g, index, weight_spec, padding)
+
+
+@differentiable("Embedding", weight=_gradient_of_rows)
+def _embedding_rows(weight: Tensor, index: Tensor, *, padding: int, by_freq: bool) -> Tensor:
+    made: Tensor = classes.embedding(weight, to_dtype(index, int64), padding=-1, by_freq=False)[0]
+    return made
 
 
 def embedding(
@@ -30,8 +51,9 @@ def embedding(
     sparse: bool = False,
 ) -> Any:
     """The rows of `weight` that the integers in `input` name: of the input's shape, with one more dimension. The gradient of a row
-    is the sum over the places that name it, with `scale_grad_by_freq` over their number; the row `padding_idx` gets none. With
-    `max_norm`, rows whose `norm_type` norm is greater are first shortened in place.
+    is the sum over the places that name it, with `scale_grad_by_freq` over their number; the row `padding_idx` gets none. A `sparse`
+    gradient holds no other rows than those that were named. With `max_norm`, rows whose `norm_type` norm is greater are first shortened
+    in place.
 
     >>> w = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     >>> F.embedding(torch.tensor([1, 1, 0]), w).sum().backward()
@@ -39,6 +61,8 @@ def embedding(
     tensor([[1., 1.],
             [2., 2.]])
     """
+    if sparse:
+        sparse = isinstance(weight, Tensor) and rows_alone(weight)
     return _embedding(weight, input, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
 
 
@@ -57,8 +81,6 @@ def _embedding(
             raise TypeError(
                 f"embedding(): argument '{name}' (position {position + 1}) must be Tensor, not {type(t).__name__}"
             )
-    if sparse:
-        raise NotImplementedError("embedding(): sparse gradients are not supported by this release")
     n = weight.shape[0] if weight.ndim else 0
     if padding_idx is not None and not -n <= padding_idx < n:
         raise AssertionError("Padding_idx must be within num_embeddings")
@@ -77,6 +99,8 @@ def _embedding(
         "by_freq": bool(scale_grad_by_freq),
     }
     no_complex_gradient("embedding", weight)
+    if sparse:
+        return _embedding_rows(weight, input, **settings)
     if max_norm is None and input.dtype is int64 and not weight.is_complex():
         return call_of(classes.embedding, weight, input, **settings)
     return classes.embedding(weight, to_dtype(input, int64), **settings)[0]

@@ -15,10 +15,10 @@ from nbgrad.optim.muon import Muon as Muon
 from nbgrad.optim.nadam import NAdam as NAdam
 from nbgrad.optim.optimizer import Optimizer as Optimizer
 from nbgrad.optim.radam import RAdam as RAdam
-from nbgrad.optim.refused import SparseAdam as SparseAdam
 from nbgrad.optim.rmsprop import RMSprop as RMSprop
 from nbgrad.optim.rprop import Rprop as Rprop
 from nbgrad.optim.sgd import SGD as SGD
+from nbgrad.optim.sparse_adam import SparseAdam as SparseAdam
 
 if TYPE_CHECKING:
     from nbgrad.optim import lr_scheduler as lr_scheduler

@@ -357,9 +357,14 @@ class RuleOptimizer(Optimizer):
         rows: dict[tuple[Rule, tuple[float, ...]], list[Row]] = {(later, ()): [], (first, ()): []}
         steady, fresh = rows[later, ()], rows[first, ()]
         names, counts, stateful = later.buffers, later.counts, bool(later.buffers or later.counts)
+        apart: list[Tensor] = []
         for p in group["params"]:
             grad = p.grad
             if grad is None:
+                continue
+            if type(grad) is not Tensor and grad.is_sparse:
+                apart.append(p)
+                self._check_sparse(group)
                 continue
             into = steady
             state: dict[str, Any] = {}
@@ -375,6 +380,16 @@ class RuleOptimizer(Optimizer):
         for k, ((rule, own), found) in enumerate(rows.items()):
             if found:
                 self._run((number, k), rule, found, (*self._numbers(group), *own))
+
+        for p in apart:
+            self._step_sparse(p, group)
+
+    def _check_sparse(self, group: dict[str, Any]) -> None:
+        """Refuse a group with a sparse gradient, as most optimisers do, before anything of it is stepped."""
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+
+    def _step_sparse(self, p: Tensor, group: dict[str, Any]) -> None:
+        """The step of a parameter whose gradient is sparse."""
 
     def _run(self, number: tuple[int, int], rule: Rule, rows: list[Row], numbers: Sequence[Any]) -> None:
         if modes.grad:

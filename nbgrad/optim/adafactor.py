@@ -81,6 +81,8 @@ class Adafactor(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
+                    if p.grad.is_sparse:
+                        raise RuntimeError("Adafactor does not support sparse gradients")
                     if p.is_complex():
                         raise RuntimeError("Adafactor does not support complex parameters")
                     _stepped(p, -p.grad if group["maximize"] else p.grad, self._state_of(p), group)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
-from nbgrad.optim._update import Rule, RuleOptimizer, downhill, filled_like
+from nbgrad.optim._update import Rule, RuleOptimizer, downhill, filled_like, number
 from nbgrad.optim.optimizer import Params
 
 
@@ -64,6 +64,24 @@ class Adagrad(RuleOptimizer):
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         return _rule(bool(group["weight_decay"] != 0), bool(group["maximize"]))
+
+    def _check_sparse(self, group: dict[str, Any]) -> None:
+        if group["fused"]:
+            raise RuntimeError("`fused` does not support sparse grad or complex param")
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+
+    def _step_sparse(self, p: Tensor, group: dict[str, Any]) -> None:
+        state, grad = self.state[p], cast(Any, p.grad)
+        state["step"] += 1
+        rate = number(group["lr"]) / (1 + (float(state["step"]) - 1) * group["lr_decay"])
+        grad = (
+            -grad if group["maximize"] else grad
+        ).coalesce()  # each element once, as the step is not linear
+        values = grad._values()
+        state["sum"].add_(grad.with_values(values * values))
+        total = state["sum"].sparse_mask(grad)._values()
+        p.add_(grad.with_values(values / (total.sqrt() + group["eps"])), alpha=-rate)
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return group["lr"], group["lr_decay"], group["eps"], group["weight_decay"]

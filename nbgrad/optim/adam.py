@@ -97,6 +97,11 @@ class Adam(RuleOptimizer):
                 if beta.numel() != 1:
                     raise ValueError(f"Tensor betas[{k}] must be 1-element")
 
+    def _check_sparse(self, group: dict[str, Any]) -> None:
+        raise RuntimeError(
+            "Adam does not support sparse gradients, please consider SparseAdam instead"
+        )  # AdamW's, too
+
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)
         decays = bool(group["weight_decay"] != 0)

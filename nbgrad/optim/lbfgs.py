@@ -28,6 +28,11 @@ def _real(t: Tensor) -> Tensor:
     return view_as_real(t) if t.is_complex() else t
 
 
+def _dense_gradient(p: Tensor) -> Tensor:
+    grad: Tensor = p.new_zeros(p.shape) if p.grad is None else p.grad
+    return grad.to_dense() if grad.is_sparse else grad
+
+
 class LBFGS(Optimizer):
     """Newton's method with what the last `history_size` steps tell about the second derivatives. One step is up to `max_iter`
     iterations, and calls the closure several times: it computes the loss and its gradients anew. `line_search_fn="strong_wolfe"`
@@ -76,9 +81,7 @@ class LBFGS(Optimizer):
         return params
 
     def _gradient(self) -> Tensor:
-        return cat(
-            [_real(p.new_zeros(p.shape) if p.grad is None else p.grad).reshape(-1) for p in self._params]
-        )
+        return cat([_real(_dense_gradient(p)).reshape(-1) for p in self._params])
 
     def _move(self, t: Any, direction: Tensor) -> None:
         at = 0

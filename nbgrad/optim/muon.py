@@ -74,6 +74,8 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
+                    if p.grad.is_sparse:
+                        raise RuntimeError("Muon does not support sparse gradients")
                     kept = self.state[p]
                     if "momentum_buffer" not in kept:
                         kept["momentum_buffer"] = zeros_like(p.grad)

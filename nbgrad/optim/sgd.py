@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
-from nbgrad.optim._update import Rule, RuleOptimizer, check_option, downhill
+from nbgrad.optim._update import Rule, RuleOptimizer, check_option, downhill, number
 from nbgrad.optim.optimizer import Params
 
 
@@ -85,6 +85,26 @@ class SGD(RuleOptimizer):
             bool(group["maximize"]),
             momentum and first,
         )
+
+    def _check_sparse(self, group: dict[str, Any]) -> None:
+        if group["fused"]:
+            raise RuntimeError("`_fused_sgd` does not support sparse gradients")
+
+    def _step_sparse(self, p: Tensor, group: dict[str, Any]) -> None:
+        grad: Any = p.grad
+        grad = -grad if group["maximize"] else grad
+        if group["weight_decay"]:
+            grad = grad.add(p, alpha=group["weight_decay"])  # which is refused
+        momentum = group["momentum"]
+        if momentum:
+            state = self.state[p]
+            kept = state.get("momentum_buffer")
+            if kept is None:
+                kept = state["momentum_buffer"] = grad.clone().detach()
+            else:
+                kept.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(kept, alpha=momentum) if group["nesterov"] else kept
+        p.add_(grad, alpha=-number(group["lr"]))
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return group["lr"], group["weight_decay"], group["momentum"], group["dampening"]

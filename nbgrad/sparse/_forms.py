@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from nbgrad.autograd import _run
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.memory import dtypes, layout
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import index_add, index_select
@@ -26,7 +26,7 @@ from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.ops.views.join import cat as dense_cat
 from nbgrad.ops.views.join import stack as dense_stack
 from nbgrad.sparse._pattern import Pattern, spans
-from nbgrad.sparse._products import product
+from nbgrad.sparse._products import merged, product
 from nbgrad.sparse._tensor import (
     SparseTensor,
     coalesced,
@@ -277,13 +277,35 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         )
     if p is q:
         return made(p, input._held + b)
+    if not (p.count and q.count):
+        return made(q if q.count else p, to_dtype(b if q.count else input._held, _common(input, other)))
+    if input._held.is_contiguous() and b.is_contiguous() and p.at._spec.backend.prompt:
+        return _merged(p, input._held, q, b)
     both = made(Pattern(dense_cat([p.at, q.at], 1), p.sizes, False), dense_cat([input._held, b]))
     return coalesced(both) if p.whole and q.whole else both
 
 
+def _common(a: Tensor, b: Tensor) -> Any:
+    return dtypes.promote_types(a.dtype, b.dtype)
+
+
+def _merged(p: Pattern, a: Tensor, q: Pattern, b: Tensor) -> SparseTensor:
+    """Entries of both in PyTorch's order: those that name one place, and come up together, are one."""
+    whole = p.whole and q.whole
+    if p.same(q):
+        return made(Pattern(p.at, p.sizes, whole), a + b)
+    there, here, count = merged(p.flat(), q.flat())
+    at = p.at.new_empty((len(p.sizes), count))
+    at.index_copy_(1, there, p.at).index_copy_(1, here, q.at)
+    d = _common(a, b)
+    nothing = zeros(a._spec.like((count, *tuple(a.shape)[1:]), None, dtype=d))
+    added = index_add(index_add(nothing, 0, there, to_dtype(a, d)), 0, here, to_dtype(b, d))
+    return made(Pattern(at, p.sizes, whole), added)
+
+
 def _added_to(x: Tensor, p: Pattern, values: Tensor) -> Tensor:
     """A dense tensor, and these values more."""
-    d = dtypes.promote_types(x.dtype, values.dtype)
+    d = _common(x, values)
     flat = to_dtype(x, d).reshape(-1, *tuple(x.shape)[len(p.sizes) :])
     return index_add(flat, 0, p.flat(), to_dtype(values, d)).reshape(x.shape)
 
@@ -366,7 +388,37 @@ def _become(self: SparseTensor, other: SparseTensor) -> SparseTensor:
 def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
     if isinstance(self, SparseTensor):
         return _become(self, add(self, other, alpha=alpha))
-    return self.copy_(add(self, other, alpha=alpha))  # to a dense one
+    p = other._pattern
+    if self.dtype is other.dtype and tuple(self.shape) == tuple(
+        other.shape
+    ):  # what has no entry is not touched
+        if len(p.sizes) == 1:
+            return self.index_add_(0, p.at[0], other._held, alpha=alpha)
+        if p.sizes and self.is_contiguous():
+            self.view(-1, *tuple(self.shape)[len(p.sizes) :]).index_add_(
+                0, p.flat(), other._held, alpha=alpha
+            )
+            return self
+    return self.copy_(add(self, other, alpha=alpha))
+
+
+@form("add_grads")
+def add_grads(total: Any, grad: Any) -> Any:
+    """What is left where gradients come together: the total, or, where that alone is sparse, another."""
+    if isinstance(total, SparseTensor) and not isinstance(grad, SparseTensor):
+        return add(grad, total)
+    return add_(total, grad)
+
+
+def _arrives(ad: Any, grad: Any, graph: bool) -> None:
+    """A sparse gradient comes to a dense leaf."""
+    if ad.grad is None:
+        ad.grad = grad.clone()
+    else:
+        ad.grad = add(ad.grad, grad) if graph else add_grads(ad.grad, grad)
+
+
+hooks.sparse_arrives = _arrives
 
 
 @form("sub_", "__isub__")

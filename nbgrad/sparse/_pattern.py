@@ -48,6 +48,10 @@ class Pattern:
         """How many entries there are."""
         return self.at.size(1)
 
+    def same(self, other: Pattern) -> bool:
+        """Whether another one names these places in this order."""
+        return self.at is other.at or (self.count == other.count and bool((self.at == other.at).all()))
+
     def flat(self) -> Tensor:
         """The number of each entry's place, counted by rows."""
         if len(self.sizes) < 2:

@@ -67,6 +67,26 @@ def dots(a: Tensor, b: Tensor, *, pattern: Pattern, d: int) -> Tensor:
     return to_dtype(made, a.dtype) if a.dtype.narrow else made
 
 
+def merged(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Of two lists of places where each is in the one that they come to, and how long that is."""
+    source, codes = loops.merged()
+    backend, like = a._spec.backend, a._spec
+    address = backend.kernel("merged", source, codes).address
+    n, m = a.size(0), b.size(0)
+    there, here, count = (empty(like.like((k,), None)) for k in (n, m, 1))
+    backend.launch(len(codes) - 2, "", 1)(
+        address,
+        1,
+        backend.constants([n, m]),
+        there._buf,
+        here._buf,
+        count._buf,
+        contiguous(a)._buf,
+        contiguous(b)._buf,
+    )
+    return there, here, int(count)
+
+
 @cached(1024)
 def _runner(table: Spec, count: int) -> Callable[..., Tensor]:
     code, backend, columns = table.dtype.code, table.backend, table.shape[1]

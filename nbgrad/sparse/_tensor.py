@@ -167,6 +167,10 @@ class SparseTensor(Tensor):
             )
         self._pattern, self._held.data, self._spec = value._pattern, value._held, value._spec
 
+    def with_values(self, values: Tensor) -> SparseTensor:
+        """Others in the places of these."""
+        return instance(type(self), self._pattern, values)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._text()
 

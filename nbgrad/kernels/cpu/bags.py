@@ -77,6 +77,43 @@ def @NAME@(start, stop, meta, o, a, left, b, right):
 '''
 
 
+_MERGED = '''"""Two lists of places as one, in which what both have next stands once: where each of theirs is in it, and its length."""
+
+
+def @NAME@(start, stop, meta, o_a, o_b, o_count, a, b):
+    for _ in range(start, stop):
+        i = 0
+        k = 0
+        to = 0
+        while (i < meta[0]) | (k < meta[1]):
+            ahead = 0
+            if i == meta[0]:
+                ahead = 1
+            elif k < meta[1]:
+                if a[i] < b[k]:
+                    ahead = -1
+                elif a[i] > b[k]:
+                    ahead = 1
+            else:
+                ahead = -1
+            if ahead <= 0:
+                o_a[i] = to
+                i += 1
+            if ahead >= 0:
+                o_b[k] = to
+                k += 1
+            to += 1
+        o_count[0] = to
+'''
+
+
+@cached(1)
+@family
+def merged() -> tuple[str, tuple[str, ...]]:
+    """`meta` holds the lengths of the two, of which one thread reads all."""
+    return _MERGED, ("i8", "i8", "*i8", "*i8", "*i8", "*i8", "*i8", "*i8")
+
+
 @cached(4)
 @family
 def dots(code: str) -> tuple[str, tuple[str, ...]]:

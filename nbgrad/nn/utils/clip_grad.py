@@ -26,6 +26,14 @@ def _listed(tensors: Tensors, warned: bool = False) -> list[Tensor]:
     return found
 
 
+def _refuse_sparse(grads: list[Tensor], name: str) -> None:
+    """PyTorch has neither a norm nor bounds for sparse gradients."""
+    if any([type(g) is not Tensor and g.is_sparse for g in grads]):
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'SparseCPU' backend: it is for dense gradients only."
+        )
+
+
 def _get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
@@ -42,6 +50,7 @@ def _get_total_norm(
     _ = listed[0].device  # which is what PyTorch misses first where something is no tensor
     if not all([isinstance(t, Tensor) for t in listed]):
         raise TypeError("_group_tensors_by_device_and_dtype(): incompatible function arguments.")
+    _refuse_sparse(listed, "linalg_vector_norm")
     with no_grad():
         norms = [vector_norm(t, norm_type) for t in listed]
         total = vector_norm(stack(norms), norm_type)
@@ -136,6 +145,7 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     with no_grad():
         for param in _listed(parameters):
             if param.grad is not None:
+                _refuse_sparse([param.grad], "clamp_min_")
                 grad: Any = param.grad
                 grad.clamp_(-bound, bound)
 

@@ -62,13 +62,17 @@ def _by_weight(
     if mode == "max":
         found: Tensor = at.scatter_add(zeros(like), 0, y3, e.where(unsqueeze(e.eq(y2, 0), 1), 0.0, by))
         return found
-    if mode == "mean":
-        by = e.div(by, unsqueeze(e.clamp(y2, 1), 1))
-    rows = at.index_select(by, 0, y1)
-    if scale is not None:
-        rows = e.mul(rows, unsqueeze(scale, 1))
+    rows = rows_of(by, scale, y1, y2, mode)
     back: Tensor = classes._embedding_back(rows, index, like=like, padding=padding, by_freq=by_freq)
     return back
+
+
+def rows_of(by: Tensor, scale: Tensor | None, y1: Tensor, y2: Tensor, mode: str) -> Tensor:
+    """Of gradients of bags those of the rows in them, of sums and means."""
+    if mode == "mean":
+        by = e.div(by, unsqueeze(e.clamp(y2, 1), 1))
+    rows: Tensor = at.index_select(by, 0, y1)
+    return rows if scale is None else e.mul(rows, unsqueeze(scale, 1))
 
 
 def _by_scale(g: list[Any], weight: Tensor, index: Tensor, y1: Tensor, padding: int) -> Tensor:

@@ -1,0 +1,28 @@
+"""Gradients of a table of rows which hold the rows alone that were named: what `sparse=True` asks of embeddings.
+
+Promises that such a gradient costs what was named, however many rows there are.
+"""
+
+from __future__ import annotations
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.shape import reshape
+from nbgrad.sparse._pattern import Pattern
+from nbgrad.sparse._tensor import SparseTensor, made, put_in
+from nbgrad.tape.modes import state
+
+
+def of_rows(g: Tensor, index: Tensor, table: Spec, padding: int) -> SparseTensor:
+    """The gradient of a table of which `index` has named rows; row `padding` has none."""
+    rows, columns = table.shape
+    if padding >= 0:
+        kept = index != padding
+        g, index = g[kept], index[kept]
+    at = reshape(to_dtype(index, dtypes.int64), (1, -1)).clone()
+    values = reshape(g, (at.size(1), columns))
+    if state.grad:
+        values = put_in(values)
+    return made(Pattern(at, (rows,), at.size(1) < 2), values)
