@@ -143,11 +143,20 @@ def missing(required: Sequence[str]) -> str:
 
 def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """The call as PyTorch's parser understands it, or its refusal. `given` are the names of a user's function and what they hold."""
+    defaults = _defaults.get(function) or _defaults.keep(function, {p.name: p.default for p in every})
+    key = (
+        function,
+        *[(n, kinds(v)) for n, v in given.items() if v is not unset and v is not defaults.get(n, unset)],
+    )
+    known = _renamed.get(key)
+    if known is not None:
+        in_place, by_name = known
+        return function(*[given[name] for name in in_place], **{own: given[name] for own, name in by_name})
     at = path.startswith("Tensor.")
     first, kwargs = _as_given(path, every, given)
     args = tuple(first[at:])
     try:
-        check(path, args, kwargs)
+        lasting = check(path, args, kwargs)
     except TypeError:
         again = overrides.overridden(path, tuple(first), kwargs)
         if again is None:
@@ -180,7 +189,16 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
         )
     if named.keys() == given_names and len(args) + at == len(first):
         raise TypeError(_refused(ways, args, kwargs) or f"{ways[0].called}() is missing an argument")
+    usual = lasting and not way.hidden and given_names == set(kwargs) and len(args) + at == len(first)
+    if usual and not any([p.kind is p.VAR_POSITIONAL for p in every]):
+        by_name = [(_own_name(name, ways, every[at:]), name) for name in kwargs]
+        _renamed.keep(key, (has[: len(first)], by_name))
     return function(*first[:at], *args, **named)
+
+
+# By which of its own names a function takes what was given under others, of kinds that were judged.
+_renamed: Table[Any, tuple[list[str], list[tuple[str, str]]]] = Table("core.arguments.renamed", 1024)
+_defaults: Table[Any, dict[str, Any]] = Table("core.arguments.defaults", 1024)
 
 
 def _pinning(make: Callable[..., Any]) -> Callable[..., Any]:

@@ -515,7 +515,8 @@ def usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
             if a._rg and grad and (a._rg == 1 or requires(a)):
                 recorded = True
             other = a._storage
-            if a is not t and other is not None and storage is not None and may_meet(storage, other):
+            in_step = a._buf is t._buf and a._spec is t._spec
+            if not in_step and other is not None and storage is not None and may_meet(storage, other):
                 return False
             kinds.append(a._spec)
             values.append(a._buf)
@@ -684,7 +685,7 @@ def _writes(settings: _Settings, names: Sequence[str], op: str, long: str) -> li
             "else:",
             [
                 f"k{k}, b{k}, other = {v}._spec, {v}._buf, {v}._storage",
-                f"if {v} is not a0 and other is not None and storage is not None and may_meet(storage, other):",
+                f"if other is not None and storage is not None and (b{k} is not a0._buf or k{k} is not spec) and may_meet(storage, other):",
                 [f"k{k} = None"],
                 f"if {v}._rg and state.grad and ({v}._rg == 1 or requires({v})):",
                 ["recorded = True"],

@@ -71,7 +71,10 @@ class Categorical(Chances):
     def sample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         count = Size(sample_shape).numel()
-        lines = self.probs.detach().reshape(-1, self._num_events)
+        lines = self.probs.detach()
+        if lines.dim() == 1:
+            return multinomial(lines, count, True).reshape(shape)
+        lines = lines.reshape(-1, self._num_events)
         return multinomial(lines, count, True).T.reshape(shape)
 
     def log_prob(self, value: Any) -> Any:

@@ -470,34 +470,41 @@ _LISTS = {list, range}
 def _with_numbers(index: Any) -> Any:
     """An index with numbers in the place of NumPy's, and of tensors of one integer, if it has any and no other tensors; else None."""
     kind = index.__class__
-    if kind is not tuple and kind is not Tensor:
+    if kind is Tensor:
+        at = index._spec
+        return None if at.ndim or at.read is None or at.dtype not in _AS_INT else index.item()
+    if kind is not tuple:
         return int(index) if isinstance(index, np.integer) else None
     found = False
-    for x in index if kind is tuple else (index,):
-        if x.__class__ is Tensor:
+    for x in index:
+        kind = x.__class__
+        if kind is Tensor:
             at = x._spec
             if at.ndim or at.read is None or at.dtype not in _AS_INT:
                 return None
             found = True
+        elif kind is int or kind is slice:
+            pass
         elif isinstance(x, np.integer):
             found = True
         elif isinstance(x, Tensor):
             return None
     if not found:
         return None
-    if kind is Tensor:
-        return index.item()
     return tuple([x.item() if x.__class__ is Tensor or isinstance(x, np.integer) else x for x in index])
 
 
 def _anew(self: Tensor, index: Any) -> Tensor:
     """What has no plan, or none yet."""
     kind = type(index)
-    if (kind is Tensor or kind is tuple) and (found := named.read(self, index)) is not None:
-        return found
+    if kind is Tensor or kind is tuple:
+        if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
+            return _getitem(self, numbers)
+        if (found := named.read(self, index)) is not None:
+            return found
     if kind is not Tensor and (tensors := _with_tensors(index)) is not index:
         return _anew(self, tensors)
-    if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
+    if kind is not tuple and self._spec.ndim and (numbers := _with_numbers(index)) is not None:
         return _getitem(self, numbers)
     if kind is int or kind is slice or kind is tuple:
         if _planned(self, index):

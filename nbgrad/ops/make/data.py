@@ -356,6 +356,19 @@ def _of_an_array(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return short
 
 
+def _of_a_tensor(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same where a tensor is returned as it is."""
+    further = _of_an_array(slow)
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if len(args) == 1 and not more and args[0].__class__ is Tensor and not elsewhere.threads:
+            found: Tensor = args[0]
+            return found
+        return further(*args, **more)
+
+    return short
+
+
 COPY_OF_A_TENSOR = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
     "sourceTensor.detach().clone().requires_grad_(True), rather than {}(sourceTensor)."
@@ -387,7 +400,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 _core.hooks.tensor = tensor
 
 
-@partial(before_guard, _of_an_array)
+@partial(before_guard, _of_a_tensor)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor: a tensor is returned as it is, an array's memory is shared; all else, and what has another `dtype` than the one
     asked for, is copied.

@@ -193,23 +193,22 @@ def _of_size_and_value(slow: Function) -> Function:
     find = known.get
 
     def short(size: Any = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
-        kind = type(fill_value)
-        # Zeros are left out: 0.0 is -0.0.
+        kind, dtype = type(fill_value), more.get("dtype")
+        # Zeros of floats are left out: 0.0 is -0.0.
         if (
-            more
+            (more and (len(more) > 1 or type(dtype) is not _dtype))
             or elsewhere.threads
             or type(size) is not tuple
-            or not (kind is float or kind is int)
-            or not fill_value
+            or not ((kind is float and fill_value) or kind is int)
         ):
             return slow(size, fill_value, **more)
         for n in size:
             if type(n) is not int:
-                return slow(size, fill_value)
-        key = size, fill_value, kind
+                return slow(size, fill_value, **more)
+        key = size, fill_value, kind, dtype
         found = find(key)
         if found is None:
-            return known.learn(key, slow(size, fill_value))
+            return known.learn(key, slow(size, fill_value, **more))
         return wrap(found[0](), found[1])
 
     return short
@@ -272,8 +271,11 @@ def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functi
         find = known.get
 
         def short(input: Tensor = arguments.unset, **more: Any) -> Tensor:
-            usual = not more or ([*more] == ["dtype"] and type(more["dtype"]) is _dtype)
-            if not usual or type(input) is not Tensor or state.levels:
+            if type(input) is not Tensor or state.levels:
+                return slow(input, **more)
+            if "device" in more and more["device"] is input._spec.device:
+                del more["device"]
+            if more and ([*more] != ["dtype"] or type(more["dtype"]) is not _dtype):
                 return slow(input, **more)
             key = (input._spec, more["dtype"]) if more else input._spec
             found = find(key)

@@ -250,7 +250,7 @@ def _of_a_like_and_value(slow: Function) -> Function:
 
     def short(input: Tensor = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
         kind = type(fill_value)
-        if more or type(input) is not Tensor or not (kind is float or kind is int) or not fill_value:
+        if more or type(input) is not Tensor or not ((kind is float and fill_value) or kind is int):
             given = {"input": input, "fill_value": fill_value}
             return slow(**{name: x for name, x in given.items() if x is not arguments.unset}, **more)
         key = input._spec, fill_value, kind

@@ -895,27 +895,63 @@ def _check_weights(values: Array, several: bool) -> None:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
-def _few_places(input: Spec, num_samples: Any, replacement: Any, *, generator: Any, out: Any) -> Quick | None:
-    """Of few weights, from which several places are drawn that may be the same."""
-    usual = generator is None and out is None and replacement is True and type(num_samples) is int
-    if not usual or num_samples < 2 or input.dtype not in (dtypes.float32, dtypes.float64):
+@cached(PLANS)
+def _few_shares(input: Spec) -> Callable[[Tensor], Any] | None:
+    """What gives the running shares of few weights, or None of what are none."""
+    if input.dtype not in (dtypes.float32, dtypes.float64) or input.backend is not backend.cpu:
         return None
     *lines, columns = tuple(input.shape) if input.ndim in (1, 2) else (0,)
-    rows = prod(lines)
-    made = input.like((*lines, num_samples), dtype=dtypes.int64)
-    if not input.contiguous or not 0 < input.numel <= _FEW or made.numel > _FEW:
+    if not input.contiguous or not 0 < input.numel <= _FEW:
         return None
-    code, kernel, told = input.dtype.code, backend.cpu.kernel, backend.cpu.told
-    sharing = kernel(f"shares_{code}", *counts.shares(code)).address
-    placing = kernel(f"places_{code}", *counts.places(code)).address
-    share, place = backend.cpu.launch(3, "q", 1, True), backend.cpu.launch(3, "qq", 1, True)
-    units_of = _random.few("uniform_f8", made.like(dtype=dtypes.float64))
-    nbytes, n = input.nbytes, made.numel
+    code, told, rows, nbytes = input.dtype.code, backend.cpu.told, prod(lines), input.nbytes
+    address = backend.cpu.kernel(f"shares_{code}", *counts.shares(code)).address
+    launch = backend.cpu.launch(3, "q", 1, True)
+
+    def share(weights: Tensor) -> Any:
+        shares, (number, seen) = np.empty(nbytes, np.uint8), told.count
+        launch(address, rows, weights._buf, shares, number, columns)
+        return None if seen[0] else shares
+
+    return share
+
+
+@cached(PLANS)
+def _one_place(input: Spec) -> Callable[..., Tensor | None] | None:
+    """Of few weights, from which one place is drawn."""
+    share = _few_shares(input)
+    if share is None:
+        return None
+
+    def found(weights: Tensor, generator: Any = None) -> Tensor | None:
+        if share(weights) is None:
+            return None
+        against = exponential_(empty(input), generator=generator)
+        place: Tensor = argmax(e.div(wrap(weights._buf, input), against), -1, True)
+        return place
+
+    return found
+
+
+def _few_places(input: Spec, num_samples: Any, replacement: Any, *, generator: Any, out: Any) -> Quick | None:
+    """Of few weights, from which several places are drawn that may be the same."""
+    usual = generator is None and out is None and type(num_samples) is int
+    share = _few_shares(input) if usual else None
+    if share is None:
+        return None
+    if num_samples == 1:
+        return _one_place(input)
+    *lines, columns = tuple(input.shape)
+    made = input.like((*lines, num_samples), dtype=dtypes.int64)
+    if replacement is not True or num_samples < 2 or made.numel > _FEW:
+        return None
+    code = input.dtype.code
+    placing = backend.cpu.kernel(f"places_{code}", *counts.places(code)).address
+    place = backend.cpu.launch(3, "qq", 1, True)
+    units_of, n = _random.few("uniform_f8", made.like(dtype=dtypes.float64)), made.numel
 
     def found(weights: Tensor) -> Tensor | None:
-        shares, (number, seen) = np.empty(nbytes, np.uint8), told.count
-        share(sharing, rows, weights._buf, shares, number, columns)
-        if seen[0]:
+        shares = share(weights)
+        if shares is None:
             return None
         places = empty(made)
         place(placing, n, shares, units_of(), places._buf, columns, num_samples)
@@ -940,6 +976,11 @@ def multinomial(
     >>> torch.multinomial(torch.tensor([0.0, 1.0, 1.0]), 6, replacement=True)
     tensor([2, 2, 1, 2, 2, 2])
     """
+    if num_samples == 1 and out is None and type(input._spec) is Spec and not state.active:
+        few = _one_place(input._spec)
+        place = few and few(input, generator)
+        if place is not None:
+            return place
     (weights,) = _apart(input.detach())
     _real(weights, "multinomial only supports floating-point dtypes for input, got: {}", RuntimeError)
     if weights.ndim not in (1, 2):
