@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad.base.tables import PLANS, Table
+from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.op import PRODUCT, Op
 from nbgrad.core.tensor import Tensor, hooks, requires, wrap
 from nbgrad.dispatch import transforms
@@ -238,6 +238,17 @@ def _shaped(node: str) -> Callable[[Tensor, tuple[int, ...]], Tensor]:
 _unsafe_view, _view, _squeeze = map(_shaped, ("UnsafeViewBackward0", "ViewBackward0", "SqueezeBackward4"))
 
 
+@cached(PLANS)
+def _as_row(line: Spec) -> Spec:
+    (n,), (step,) = line.shape, line.strides
+    return line.like((1, n), (n * step, step))
+
+
+@cached(PLANS)
+def _as_line(row: Spec) -> Spec:
+    return row.like(row.shape[1:], None)
+
+
 def _matrix_product(a: Tensor, b: Tensor) -> Tensor:
     """Vectors, matrices and batches, which broadcast. As in PyTorch, a batch times a matrix is one tall product."""
     dims = a._spec.ndim, b._spec.ndim
@@ -252,6 +263,10 @@ def _matrix_product(a: Tensor, b: Tensor) -> Tensor:
     if dims == (2, 1):
         return _mv(a, b)
     if dims == (1, 2):
+        if not (state.active or (state.grad and ((a._rg and requires(a)) or (b._rg and requires(b))))):
+            out: Tensor = _mm.run(wrap(a._buf, _as_row(a._spec)), b)  # type: ignore[attr-defined]
+            out._spec = _as_line(out._spec)
+            return out
         return _squeeze(_mm(reshape(a, (1, a.shape[0])), b), (b.shape[1],))
     if _folds(a, b):
         return _folded(a, b) if dims[0] >= dims[1] else _folded_right(a, b)
