@@ -176,18 +176,19 @@ def _mad(z: Pair, w: Pair, v: Pair) -> Pair:
 
 @_pair
 def _div(z: Pair, w: Pair) -> Pair:
-    """Scaled by the larger part of the divisor, which then cannot overflow; of one infinite part nothing is left but its direction."""
+    """As PyTorch's (Smith's): by the larger part of the divisor, which then cannot overflow; signs of zeros and infinities follow."""
     (a, b), (c, d) = z, w
     if d is None:
         return a / c, b / c
-    b, largest = _im(z), p.maximum(p.abs(c), p.abs(d))
-    scale = p.where(p.eq(largest, 0), 1.0, largest)
-    x = p.where(p.logical_and(p.isinf(c), p.isfinite(d)), p.copysign(1.0, c), c / scale)
-    y = p.where(p.logical_and(p.isinf(d), p.isfinite(c)), p.copysign(1.0, d), d / scale)
-    size = (x * x + y * y) * scale
-    re, im = (a * x + b * y) / size, (b * x - a * y) / size
-    nothing = p.eq(largest, 0)
-    return p.where(nothing, a / p.abs(c), re), p.where(nothing, b / p.abs(d), im)
+    b, size_c, size_d = _im(z), p.abs(c), p.abs(d)
+    wide = p.ge(size_c, size_d)
+    large, small = p.where(wide, c, d), p.where(wide, d, c)
+    ratio = small / large
+    scale = 1.0 / (p.where(wide, c, c * ratio) + p.where(wide, d * ratio, d))
+    re = p.where(wide, a, a * ratio) + p.where(wide, b * ratio, b)
+    im = p.where(wide, b, b * ratio) - p.where(wide, a * ratio, a)
+    nothing = p.logical_and(p.eq(size_c, 0), p.eq(size_d, 0))
+    return p.where(nothing, a / size_c, re * scale), p.where(nothing, b / size_d, im * scale)
 
 
 @_pair
@@ -241,8 +242,9 @@ def _arg(z: Pair) -> Pair:
 @_pair
 def _sgn(z: Pair) -> Pair:
     size = hypot(z[0], z[1])
-    over = p.where(p.eq(size, 0), 1.0, size)
-    return z[0] / over, z[1] / over
+    nothing = p.eq(size, 0)
+    over = p.where(nothing, 1.0, size)
+    return p.where(nothing, 0.0, z[0] / over), p.where(nothing, 0.0, z[1] / over)
 
 
 _OF_PARTS = {"real", "imag", "join", "conj"}  # which real numbers take as well
@@ -306,14 +308,19 @@ def _isfinite(z: Pair) -> Pair:
     return p.logical_and(p.isfinite(z[0]), p.isfinite(z[1])), None
 
 
-@_pair
-def _sqrt(z: Pair) -> Pair:
+def _root(z: Pair) -> Pair:
     """No difference of what is nearly equal: of the two roots of (|z| + a) / 2 and (|z| - a) / 2 one is found by the other."""
     a, b = z
-    t = p.sqrt((p.abs(a) + hypot(a, b)) * 0.5)
+    t = p.sqrt(p.abs(a) * 0.5 + hypot(a, b) * 0.5)
     half = p.where(p.eq(t, 0), 0.0, b / (t * 2.0))
     right = p.ge(a, 0)
     return p.where(right, t, p.abs(half)), p.where(right, p.where(p.eq(t, 0), b, half), p.copysign(t, b))
+
+
+@_pair
+def _sqrt(z: Pair) -> Pair:
+    (re, im), far = _root(z), p.isinf(z[1])
+    return p.where(far, math.inf, re), p.where(far, z[1], im)
 
 
 @_pair
@@ -323,12 +330,13 @@ def _rsqrt(z: Pair) -> Pair:
 
 @_pair
 def _exp(z: Pair) -> Pair:
-    """As C's: nothing turns what is 0, and what turns an infinity is not known."""
+    """As C's: nothing turns what is 0, and what turns an infinity is not known. A part may be finite where the size is not."""
     a, b = z
-    e, lost = p.exp(a), p.logical_not(p.isfinite(b))
-    b = p.where(p.logical_and(lost, p.eq(a, -math.inf)), -0.0, b)
-    re = p.where(p.logical_and(lost, p.eq(a, math.inf)), math.inf, e * p.cos(b))
-    return re, p.where(p.eq(b, 0), b, e * p.sin(b))
+    much, lost = p.gt(a, 80.0), p.logical_not(p.isfinite(b))
+    e, more = p.exp(a - p.where(much, 32.0, 0.0)), p.where(much, math.exp(32.0), 1.0)
+    b = p.where(p.logical_and(lost, p.eq(a, -math.inf)), p.copysign(0.0, b), b)
+    re = p.where(p.logical_and(lost, p.eq(a, math.inf)), math.inf, e * p.cos(b) * more)
+    return re, p.where(p.eq(b, 0), b, e * p.sin(b) * more)
 
 
 @_pair
@@ -361,9 +369,11 @@ def _log10(z: Pair) -> Pair:
 @_pair
 def _log1p(z: Pair) -> Pair:
     a, b = z
-    near = p.lt(hypot(a, b), 0.5)
-    far, close = p.log(hypot(a + 1.0, b)), p.log1p(p.where(near, (a + 2.0) * a + b * b, 0.0)) * 0.5
-    return p.where(near, close, far), p.atan2(b, a + 1.0)
+    near, turn = p.lt(hypot(a, b), 0.5), p.atan2(b, a + 1.0)
+    more = (a + 2.0) * a
+    more = p.where(near, p.where(p.eq(b, 0), more, more + b * b), 0.0)
+    re = p.where(near, p.log1p(more) * 0.5, p.log(hypot(a + 1.0, b)))
+    return p.where(p.isnan(turn), math.nan, re), turn
 
 
 @_pair
@@ -384,42 +394,57 @@ def _sigmoid(z: Pair) -> Pair:
     return _reciprocal(_add((const(1.0), None), _exp(_neg(z))))
 
 
+def _odd(x: Any, turn: Any) -> tuple[Any, Any]:
+    """sinh x cos t and cosh x sin t, as C's: nothing stays nothing, however it is turned, and of an infinity its size."""
+    lost = p.logical_not(p.isfinite(turn))
+    left = p.where(p.eq(x, 0), x, p.where(p.isinf(x), math.inf, math.nan))
+    return p.where(lost, left, p.sinh(x) * p.cos(turn)), p.where(p.eq(turn, 0), turn, p.cosh(x) * p.sin(turn))
+
+
+def _even(x: Any, turn: Any) -> tuple[Any, Any]:
+    """cosh x cos t and sinh x sin t."""
+    lost, s = p.logical_not(p.isfinite(turn)), p.sinh(x)
+    re = p.where(p.logical_and(lost, p.isinf(x)), math.inf, p.cosh(x) * p.cos(turn))
+    im = p.where(p.logical_and(lost, p.eq(x, 0)), 0.0, s * p.sin(turn))
+    still = p.logical_and(p.eq(turn, 0), p.logical_not(p.isfinite(s)))
+    return re, p.where(still, p.where(p.lt(x, 0), -turn, turn), im)
+
+
 @_pair
 def _sin(z: Pair) -> Pair:
-    a, b = z
-    return p.sin(a) * p.cosh(b), p.cos(a) * p.sinh(b)
+    im, re = _odd(z[1], z[0])
+    return re, im
 
 
 @_pair
 def _cos(z: Pair) -> Pair:
-    a, b = z
-    return p.cos(a) * p.cosh(b), -(p.sin(a) * p.sinh(b))
+    return _even(-z[1], z[0])
 
 
 @_pair
 def _sinh(z: Pair) -> Pair:
-    a, b = z
-    return p.sinh(a) * p.cos(b), p.cosh(a) * p.sin(b)
+    return _odd(z[0], z[1])
 
 
 @_pair
 def _cosh(z: Pair) -> Pair:
-    a, b = z
-    return p.cosh(a) * p.cos(b), p.sinh(a) * p.sin(b)
+    return _even(z[0], z[1])
 
 
 @_pair
 def _tanh(z: Pair) -> Pair:
     """sinh(2a) and sin(2b) over cosh(2a) + cos(2b), which far out is 1 and what is left of the other."""
     a, b = z
-    far = p.gt(p.abs(a), 15.0)
+    far, lost = p.gt(p.abs(a), 15.0), p.logical_not(p.isfinite(b))
     x = p.where(far, 0.0, a)
     t, s = p.tan(b), p.sinh(x)
     beta = t * t + 1.0
     size = beta * s * s + 1.0
     left = p.exp(p.abs(a) * -2.0) * p.sin(b) * p.cos(b) * 4.0
-    re = p.where(far, p.copysign(1.0, a), beta * p.cosh(x) * s / size)
-    return re, p.where(far, left, t / size)
+    left = p.where(p.logical_and(lost, p.isinf(a)), p.copysign(0.0, b), left)
+    re = p.where(p.eq(a, 0), a, beta * p.cosh(x) * s / size)
+    one = p.where(p.isnan(left), math.nan, p.copysign(1.0, a))
+    return p.where(far, one, re), p.where(far, left, p.where(p.eq(b, 0), b, t / size))
 
 
 def _turned(rule: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
@@ -434,34 +459,57 @@ def _turned(rule: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
 
 def _below_and_above(z: Pair) -> tuple[Pair, Pair]:
     """The roots of 1 - z and 1 + z, of which Kahan makes the inverse functions on the right side of each cut."""
-    return _sqrt((1.0 - z[0], -z[1])), _sqrt((z[0] + 1.0, z[1]))
+    return _root((1.0 - z[0], -z[1])), _root((z[0] + 1.0, z[1]))
+
+
+def _infinite(z: Pair) -> tuple[Any, Any, Any]:
+    """Whether a part is infinite, and in which direction the number lies then."""
+    a, b = z
+    x, y = (p.where(p.isinf(v), p.copysign(1.0, v), v * 0.0) for v in z)
+    return p.logical_or(p.isinf(a), p.isinf(b)), x, y
+
+
+_QUARTER = math.pi / 2
 
 
 @_pair
 def _asin(z: Pair) -> Pair:
     (a, b), (c, d) = _below_and_above(z)
-    return p.atan2(z[0], a * c - b * d), p.asinh(a * d - b * c)
+    far, x, y = _infinite(z)
+    re = p.atan2(p.where(far, x, z[0]), p.where(far, p.abs(y), a * c - b * d))
+    im = p.where(far, p.copysign(math.inf, z[1]), p.asinh(a * d - b * c))
+    return p.where(p.eq(z[0], 0), z[0], re), im
 
 
 @_pair
 def _acos(z: Pair) -> Pair:
     (a, b), (c, d) = _below_and_above(z)
-    return p.atan2(a, c) * 2.0, p.asinh(c * b - d * a)
+    far, x, y = _infinite(z)
+    re = p.atan2(p.where(far, p.abs(y), a), p.where(far, x, c)) * p.where(far, 1.0, 2.0)
+    im = p.where(far, p.copysign(math.inf, -z[1]), p.asinh(c * b - d * a))
+    return p.where(p.eq(z[0], 0), _QUARTER, re), im
 
 
 @_pair
 def _acosh(z: Pair) -> Pair:
-    (a, b), (c, d) = _sqrt((z[0] - 1.0, z[1])), _sqrt((z[0] + 1.0, z[1]))
-    return p.asinh(a * c + b * d), p.atan2(b, c) * 2.0
+    (a, b), (c, d) = _root((z[0] - 1.0, z[1])), _root((z[0] + 1.0, z[1]))
+    far, x, y = _infinite(z)
+    im = p.atan2(p.where(far, y, b), p.where(far, x, c)) * p.where(far, 1.0, 2.0)
+    re = p.where(far, math.inf, p.asinh(a * c + b * d))
+    return re, p.where(p.eq(z[0], 0), p.copysign(_QUARTER, z[1]), im)
 
 
 @_pair
 def _atanh(z: Pair) -> Pair:
     a, b = z
-    below = (1.0 - a) * (1.0 - a) + b * b
-    re = p.where(p.isinf(below), p.copysign(0.0, a), p.log1p(a * 4.0 / below) * 0.25)
-    side = p.where(p.isinf(b), p.copysign(1.0, b), b * 2.0)
-    return re, p.atan2(side, (1.0 - a) * (a + 1.0) - b * b) * 0.5
+    scale = 1.0 / p.maximum(p.maximum(p.abs(a), p.abs(b)), 1.0)
+    x, y, left = a * scale, b * scale, (1.0 - a) * scale
+    far = p.logical_or(p.isinf(a), p.isinf(b))
+    re = p.where(far, p.copysign(0.0, a), p.log1p(x * 4.0 / (left * left + y * y) * scale) * 0.25)
+    im = p.atan2(y * 2.0 * scale, left * ((a + 1.0) * scale) - y * y) * 0.5
+    lost = p.logical_and(p.isnan(b), p.isinf(a))
+    im = p.where(far, p.where(lost, math.nan, p.copysign(_QUARTER, b)), im)
+    return p.where(p.eq(a, 0), a, re), im
 
 
 _RULES |= {"tan": _turned(_tanh), "asinh": _turned(_asin), "atan": _turned(_atanh)}
