@@ -65,6 +65,11 @@ from nbgrad.memory.dtypes import double as double
 from nbgrad.memory.dtypes import dtype as dtype
 from nbgrad.memory.dtypes import finfo as finfo
 from nbgrad.memory.dtypes import float as float
+from nbgrad.memory.dtypes import float8_e4m3fn as float8_e4m3fn
+from nbgrad.memory.dtypes import float8_e4m3fnuz as float8_e4m3fnuz
+from nbgrad.memory.dtypes import float8_e5m2 as float8_e5m2
+from nbgrad.memory.dtypes import float8_e5m2fnuz as float8_e5m2fnuz
+from nbgrad.memory.dtypes import float8_e8m0fnu as float8_e8m0fnu
 from nbgrad.memory.dtypes import float16 as float16
 from nbgrad.memory.dtypes import float32 as float32
 from nbgrad.memory.dtypes import float64 as float64
@@ -81,6 +86,9 @@ from nbgrad.memory.dtypes import promote_types as promote_types
 from nbgrad.memory.dtypes import set_default_dtype as set_default_dtype
 from nbgrad.memory.dtypes import short as short
 from nbgrad.memory.dtypes import uint8 as uint8
+from nbgrad.memory.dtypes import uint16 as uint16
+from nbgrad.memory.dtypes import uint32 as uint32
+from nbgrad.memory.dtypes import uint64 as uint64
 from nbgrad.memory.layout import Size as Size
 from nbgrad.memory.layout import channels_last as channels_last
 from nbgrad.memory.layout import channels_last_3d as channels_last_3d

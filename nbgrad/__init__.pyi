@@ -203,6 +203,11 @@ float: _dtype
 float16: _dtype
 float32: _dtype
 float64: _dtype
+float8_e4m3fn: _dtype
+float8_e4m3fnuz: _dtype
+float8_e5m2: _dtype
+float8_e5m2fnuz: _dtype
+float8_e8m0fnu: _dtype
 half: _dtype
 has_lapack: _bool
 has_mkl: _bool
@@ -222,6 +227,9 @@ short: _dtype
 sparse_coo: _layout
 sparse_csr: _layout
 strided: _layout
+uint16: _dtype
+uint32: _dtype
+uint64: _dtype
 uint8: _dtype
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...

@@ -14,7 +14,7 @@ import numpy as np
 
 from nbgrad.base.switches import compiling
 from nbgrad.core.op import ElementwiseOp
-from nbgrad.core.refusals import check_complex, refuse_complex
+from nbgrad.core.refusals import check_complex, check_kept, refuse_complex
 from nbgrad.core.tensor import Tensor
 from nbgrad.expr.node import Expr, is_bool
 from nbgrad.expr.parts import NoComplexForm
@@ -326,6 +326,8 @@ def make_plan(
     compute, result = dtypes_of(op, operands)
     if compute.is_complex:
         check_complex(op.name if out is None else f"{op.name}_", compute.scalar_name)
+    if compute.kept:
+        check_kept(op.name, compute)
     shape = layout.broadcast_shapes(*(s.shape for s in specs))
     inplace = out is not None
     if out is None:

@@ -50,9 +50,15 @@ def lacks_complex(kernel: str, d: dtype) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
 
 
+def lacks_kernel(kernel: str, d: dtype) -> None:
+    """The same of complex numbers and of dtypes that are kept alone."""
+    if d.is_complex or d.kept:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
+
+
 def kind_of(d: dtype) -> str:
-    """What PyTorch calls a tensor of a dtype: complex ones came after it had classes of tensors."""
-    return f"CPU{d.scalar_name}Type" if d.is_complex else d.type_name
+    """What PyTorch calls a tensor of a dtype: those came after it had classes of tensors that are complex or kept."""
+    return f"CPU{d.scalar_name}Type" if d.is_complex or d.kept else d.type_name
 
 
 def no_complex_gradient(name: str, *operands: Tensor) -> None:
@@ -162,3 +168,61 @@ def check_complex(name: str, scalar_name: str) -> None:
 def refuse_complex(name: str, scalar_name: str) -> NoReturn:
     kernel = _KERNELS.get(name, f"{name.removeprefix('special_')}_cpu")
     raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name}'")
+
+
+# Ops by name that PyTorch has of what is kept: moves of all, arithmetic of integers without sign and of floats of 8 bits.
+_MOVED = """
+    to_copy dense_copy clone cat stack repeat flip rolled rot90 diagonal_copy diag_embed constant part true where eq ne mul isnan isreal
+    unique2 unique_dim unique_consecutive masked_select nonzero
+"""
+_COUNTED = """
+    bitwise_and bitwise_or bitwise_xor sum sum_all prod prod_all nansum sorted_along argsort floor ceil trunc round isinf isfinite
+    nan_to_num isneginf isposinf signbit
+"""
+_MOVES, _UNSIGNED = frozenset(_MOVED.split()), frozenset(_COUNTED.split())
+_KEPT_KERNELS = {
+    **_alike("add_stub", "add sub rsub"),
+    **_alike("{}_cpu", "neg abs bitwise_not remainder lt le gt ge topk kthvalue mode amax amin aminmax"),
+    **_alike("{}", "max_all min_all cross masked_fill trace"),
+    **_alike(
+        "{}_vml_cpu",
+        "sqrt exp log log2 log10 log1p expm1 sin cos tan sinh cosh tanh asin acos atan floor ceil round trunc rsqrt",
+    ),
+    **_alike("{}_out_cpu", "cumsum cumprod logcumsumexp"),
+    **{"amax": "max_values_cpu", "amin": "min_values_cpu", "logsumexp": "max_values_cpu"},
+    **{"max_dim": "max_cpu", "min_dim": "min_cpu", "median_of_all": "median_cpu", "norm": "norm_cpu"},
+    **{
+        "place": "argmax_cpu",
+        "place_of_all": "argmax_cpu",
+        "prod": "prod_out_cpu",
+        "prod_all": "prod_out_cpu",
+    },
+    **_alike("sum_cpu", "sum sum_all mean mean_all"),
+    **_alike("sorting_kernel_method_name", "sorted_along argsort"),
+    **_alike("pow", "pow_tensor pow_number square"),
+    **_alike("maximum_cpu", "maximum fmax"),
+    **_alike("minimum_cpu", "minimum fmin"),
+    **_alike("sign_cpu", "sign sgn"),
+    **_alike("nonzero_count_cpu", "count_nonzero"),
+    **{
+        "softmax": "softmax_kernel_impl",
+        "log_softmax": "log_softmax_lastdim_kernel_impl",
+        "mse_loss": "mse_cpu",
+    },
+    **{"clamp": "clamp_scalar_cpu", "clamp_min": "clamp_min_scalar_cpu", "clamp_max": "clamp_max_scalar_cpu"},
+    **{"relu": "clamp_min_scalar_cpu", "lerp": "lerp_kernel_scalar", "addcmul": "addcmul_cpu_out"},
+    **{"addcdiv": "addcdiv_cpu_out", "pool": "max_pool2d", "columns": "im2col_out_cpu", "isinf": "isinf"},
+    **{"isfinite": "isfinite", "nan_to_num": "nan_to_num"},
+}
+
+
+def check_kept(name: str, d: dtype) -> None:
+    """Refuse an op, by its name, that PyTorch has not of a dtype that is kept."""
+    if (
+        name in _MOVES
+        or (name in _UNSIGNED and not d.inexact)
+        or (name == "abs" and d.inexact and d.is_signed)
+    ):
+        return
+    kernel = _KEPT_KERNELS.get(name) or _KERNELS.get(name) or f"{name.removeprefix('special_')}_cpu"
+    raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")

@@ -20,6 +20,7 @@ from nbgrad.base.source import fill
 from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.core import arguments
 from nbgrad.core.op import Op
+from nbgrad.core.refusals import check_kept
 from nbgrad.core.signatures import kinds
 from nbgrad.core.tensor import Tensor, as_inference, empty, new, requires, wrap
 from nbgrad.dispatch import transforms
@@ -120,6 +121,8 @@ def prepared(
             key = (sp, *static.items())
             found = find(key)
             if found is None:
+                if sp.dtype.kept:
+                    check_kept(op.name, sp.dtype)
                 run = prepare(sp, **static)
                 made = Prepared(op, (sp,), static, run if result is None else _then(run, result))
                 found = known.keep(key, made)
@@ -162,6 +165,9 @@ def prepared_several(
             key = (*specs, *static.values())
             found = find(key)
             if found is None:
+                for sp in specs:
+                    if sp is not None and sp.dtype.kept:
+                        check_kept(op.name, sp.dtype)
                 backend.same([sp.device for sp in specs if sp is not None])
                 found = known.keep(key, Prepared(op, specs, static, prepare(*specs, **static)))
             return found

@@ -17,8 +17,8 @@ CPU: Final = 1
 CUDA: Final = 2
 _NAMES: Final = b"dltensor", b"dltensor_versioned"
 _USED: Final = b"used_dltensor", b"used_dltensor_versioned"
-# DLPack's codes of kinds: integers with and without sign, floats, bfloat16, truth.
-_KINDS: Final = {0: "i", 1: "u", 2: "f", 4: "g", 6: "b"}
+# DLPack's codes of kinds: integers with and without sign, floats, bfloat16, truth, floats of 8 bits.
+_KINDS: Final = {0: "i", 1: "u", 2: "f", 4: "g", 6: "b", 10: "p", 11: "r", 12: "q", 13: "s", 14: "t"}
 
 
 class _Tensor(ctypes.Structure):

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from nbgrad.core.tensor import Tensor, hooks, requires, storage_of, wrap
+from nbgrad.kernels.codes import NARROW
 from nbgrad.kernels.cuda.launch import streams
 from nbgrad.memory import dtypes, gpu
 from nbgrad.memory.device import cpu
@@ -50,11 +51,11 @@ def _dlpack(
         return _on_device(self, stream, new)
     if stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
-    narrow = self.dtype is dtypes.bfloat16  # which NumPy does not have: it is shown integers
-    shown = self.view(dtypes.int16) if narrow else self
+    bits = self.dtype.bits  # of what NumPy does not have: it is shown integers
+    shown = self if bits is None else self.view(dtypes.from_numpy_dtype(bits))
     asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     capsule = shown._host().__dlpack__(**{name: value for name, value in asked.items() if value is not None})
-    if narrow:
+    if bits is not None:
         from nbgrad.exchange import capsules
 
         capsules.say(capsule, self.dtype.code)
@@ -108,7 +109,7 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
         )
     sp = self._spec
     return {
-        "typestr": "<V2" if sp.dtype is dtypes.bfloat16 else sp.dtype.np.str,
+        "typestr": sp.dtype.np.str if sp.dtype.bits is None else f"<V{sp.itemsize}",
         "shape": tuple(sp.shape),
         "strides": None if sp.contiguous else tuple([s * sp.itemsize for s in sp.strides]),
         "data": (self.data_ptr() if sp.numel else 0, False),
@@ -203,10 +204,11 @@ def _beside_numpy(source: Any, bare: bool) -> Tensor | None:
     from nbgrad.exchange import capsules
 
     capsule = source if bare else source.__dlpack__()
-    if capsules.seen(capsule) != ("g2", capsules.CPU):
+    code, kind = capsules.seen(capsule)
+    if code not in NARROW or code == "f2" or kind != capsules.CPU:
         return None
     shown = capsules.taken(capsule)
-    sp = spec(dtypes.bfloat16, shown.shape, shown.strides, cpu)
+    sp = spec(dtypes.of_code(code), shown.shape, shown.strides, cpu)
     memory = np.asarray(_Memory(shown, sp.nbytes)) if sp.numel else np.empty(0, np.uint8)
     t = wrap(memory, sp)
     storage_of(t).lent = True
@@ -225,8 +227,8 @@ def _from_device(source: Any) -> Tensor:
     from nbgrad.exchange import capsules
 
     shown = capsules.taken(capsule)
-    if shown.code == "g2":
-        d = dtypes.bfloat16
+    if shown.code in NARROW:
+        d = dtypes.of_code(shown.code)
     else:
         d = dtypes.from_numpy_dtype(np.dtype("?" if shown.code[0] == "b" else shown.code))
     sp = spec(d, shown.shape, shown.strides, serves.device)

@@ -88,6 +88,23 @@ def rebuild_tensor(
     return t
 
 
+def rebuild_tensor_of(
+    stored: TypedStorage,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    backward_hooks: object,
+    kind: object,
+    metadata: object = None,
+) -> Tensor:
+    """The same of a dtype that no storage is called by."""
+    if not isinstance(kind, dtype) or type(stored) is not TypedStorage:
+        raise UnpicklingError("a tensor has no dtype or no storage")
+    memory = TypedStorage._of(stored._untyped_storage, kind)
+    return rebuild_tensor(memory, offset, size, stride, requires_grad, backward_hooks)
+
+
 def rebuild_meta(kind: object, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool) -> Tensor:
     """A tensor that has no memory."""
     numbers = (*size, *stride)
@@ -188,13 +205,18 @@ def encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
+_UNTYPED = StorageKind(_dtypes.uint8)
+
+
 def _kinds() -> dict[tuple[str, str], Any]:
-    dtypes = {("torch", d.name): d for d in _dtypes.all_dtypes}
+    dtypes = {("torch", d.name): d for d in (*_dtypes.all_dtypes, *_dtypes.kept_dtypes)}
     return dtypes | {("torch", f"{d.scalar_name}Storage"): StorageKind(d) for d in _dtypes.all_dtypes}
 
 
 _NAMES: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_of,
+    ("torch.storage", "UntypedStorage"): _UNTYPED,
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
     ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse,
@@ -210,7 +232,7 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("builtins", "complex"): complex,
     ("_codecs", "encode"): encode,
 } | _kinds()
-_TENSORS = (rebuild_tensor, rebuild_meta)
+_TENSORS = (rebuild_tensor, rebuild_tensor_of, rebuild_meta)
 _SPELLED = {id(thing): name for name, thing in _NAMES.items()} | {id(codecs.encode): ("_codecs", "encode")}
 _KINDS = {d: _NAMES["torch", f"{d.scalar_name}Storage"] for d in _dtypes.all_dtypes}
 _safe: dict[tuple[str, str], Any] = {}  # what the user trusts
@@ -312,9 +334,11 @@ class _Writer(pickle._Pickler):
     def _tensor(self, t: Tensor) -> Any:
         if t.is_meta:
             return rebuild_meta, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
-        stored = _Reference(storage_of(t), t.dtype)
+        kept = t.dtype.kept
+        stored = _Reference(storage_of(t), _dtypes.uint8 if kept else t.dtype, kept)
         place = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()))
-        return rebuild_tensor, (*place, t.requires_grad, OrderedDict())
+        held: tuple[Any, ...] = (*place, t.requires_grad, OrderedDict())
+        return (rebuild_tensor_of, (*held, t.dtype)) if kept else (rebuild_tensor, held)
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, TypedStorage):
@@ -331,7 +355,13 @@ class _Writer(pickle._Pickler):
                 "Cannot save multiple tensors or storages that view the same data as different types"
             )
         where = str(backend.of_memory(memory).device)
-        told = ("storage", _KINDS[seen], key, where, memory.nbytes // seen.itemsize)
+        told = (
+            "storage",
+            _UNTYPED if obj.untyped else _KINDS[seen],
+            key,
+            where,
+            memory.nbytes // seen.itemsize,
+        )
         return (*told, None) if self.older else told
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
@@ -360,6 +390,7 @@ class _Reference(NamedTuple):
 
     storage: Storage
     dtype: dtype
+    untyped: bool = False
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 
 from nbgrad.base.tables import cached
 from nbgrad.kernels import image
+from nbgrad.kernels.codes import FLOAT8
 
 _SIZE = struct.Struct("<Q")  # of the object code, which bitcode follows
 _LLVM = {
@@ -50,7 +51,10 @@ def _types() -> dict[str, Any]:
     from numba import types as t
 
     plain = dict(f4=t.float32, f8=t.float64, i8=t.int64, i4=t.int32, i2=t.int16, i1=t.int8, u1=t.uint8)
-    plain |= dict(b1=t.uint8, f2=t.uint16, g2=t.uint16, u4=t.uint32)  # as kernels see their memory
+    plain |= dict(
+        b1=t.uint8, f2=t.uint16, g2=t.uint16, u2=t.uint16, u4=t.uint32, u8=t.uint64
+    )  # as kernels see their memory
+    plain |= dict.fromkeys(FLOAT8, t.uint8)
     plain |= dict(c8=t.complex64, c16=t.complex128)
     return plain | {"*" + k: t.CPointer(v) for k, v in plain.items()}
 

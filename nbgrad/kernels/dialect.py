@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import cached
+from nbgrad.kernels.codes import MEMORY
 from nbgrad.kernels.dialect_code import Definition, Function, Type
 from nbgrad.kernels.dialect_helpers import HELPERS, MATH, NUMPY, PYTHON, WIDE
 from nbgrad.kernels.dialect_types import TUPLE, Refused, Value, constant, llvm
@@ -25,8 +26,6 @@ from nbgrad.kernels.tile import BEYOND
 
 __all__ = ["Refused", "written"]
 
-# As kernels see their memory: truth values as bytes, what is narrow as its bits.
-_MEMORY = {"b1": "u1", "f2": "u2", "g2": "u2"}
 _NUMBERS: dict[type, str] = {
     **{np.float32: "f4", np.float64: "f8", np.int64: "i8", np.int32: "i4", np.int16: "i2", np.int8: "i1"},
     **{np.uint64: "u8", np.uint32: "u4", np.uint16: "u2", np.uint8: "u1", np.bool_: "b1", bool: "b1"},
@@ -68,7 +67,7 @@ def written(name: str, source: str, params: Sequence[str], contract: bool, beyon
 
 def _memory(code: str) -> str:
     star, code = ("*", code[1:]) if code[0] == "*" else ("", code)
-    return star + _MEMORY.get(code, code)
+    return star + MEMORY.get(code, code)
 
 
 class File:

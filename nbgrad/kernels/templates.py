@@ -21,6 +21,7 @@ from nbgrad.base.tables import Table, cached
 from nbgrad.expr import emit, loops, parts
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import PRIMS, Expr
+from nbgrad.kernels.codes import FILES, NARROW
 from nbgrad.kernels.family import family
 
 _HEAD = '''"""{title}
@@ -44,6 +45,9 @@ SCALARS = {
     "i2": "np.int16",
     "i1": "np.int8",
     "u1": "np.uint8",
+    "u2": "np.uint16",
+    "u4": "np.uint32",
+    "u8": "np.uint64",
     "b1": "bool",
     "c8": "np.complex64",
     "c16": "np.complex128",
@@ -51,7 +55,7 @@ SCALARS = {
 
 
 # LLVM leaves open what a float beyond a narrow integer becomes; PyTorch's compilers go through these.
-_BY_WAY_OF = {"u1": "np.int64", "i1": "np.int32", "i2": "np.int32"}
+_BY_WAY_OF = {"u1": "np.int64", "i1": "np.int32", "i2": "np.int32", "u2": "np.int32", "u4": "np.int64"}
 
 
 class Operand(NamedTuple):
@@ -111,19 +115,16 @@ def called(helpers: Iterable[str], target: str) -> str:
 def halves(codes: Sequence[str]) -> str:
     """What a kernel imports if its memory holds elements that are stored narrower than they are computed."""
     lines = [
-        f"from nbgrad.kernels.cpu.{name} import from_{name}, to_{name}\n"
-        for code, name in _NARROW.items()
+        f"from nbgrad.kernels.cpu.{FILES[code]} import from_{name}, to_{name}\n"
+        for code, name in NARROW.items()
         if code in codes
     ]
     return "".join(["import numpy as np\n", *lines]) if lines else ""
 
 
-_NARROW = {"f2": "half", "g2": "bfloat"}  # by code: the module that converts from and to float32
-
-
 def computed(code: str) -> str:
     """The dtype in which elements that are stored so are computed."""
-    return "f4" if code in _NARROW else code
+    return "f4" if code in NARROW else code
 
 
 def part(code: str) -> str:
@@ -133,12 +134,12 @@ def part(code: str) -> str:
 
 def widened(text: str, code: str) -> str:
     """What memory holds, as the computing dtype."""
-    return f"from_{_NARROW[code]}({text})" if code in _NARROW else text
+    return f"from_{NARROW[code]}({text})" if code in NARROW else text
 
 
 def narrowed(text: str, code: str) -> str:
     """A number of the computing dtype, as memory holds it."""
-    return f"to_{_NARROW[code]}({text})" if code in _NARROW else text
+    return f"to_{NARROW[code]}({text})" if code in NARROW else text
 
 
 def rounded(text: str, code: str) -> str:
@@ -326,7 +327,7 @@ def read(text: str, code: str, kind: str, logical: bool) -> str:
 def write(result: str, code: str, kind: str) -> str:
     if code in ("b1", kind):
         return result
-    if code in _NARROW:
+    if code in NARROW:
         return narrowed(f"np.float32({result})", code)
     if kind[0] == "f" and code in _BY_WAY_OF:
         return f"{SCALARS[code]}({_BY_WAY_OF[code]}({result}))"

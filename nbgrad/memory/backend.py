@@ -17,6 +17,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import prod
 from struct import Struct
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ import numpy as np
 
 from nbgrad.kernels import build, faults, processor
 from nbgrad.kernels import launch as _launch
+from nbgrad.kernels.codes import FLOAT8
 from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
 from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
 from nbgrad.memory import dtypes, gpu
@@ -45,15 +47,25 @@ FORMATS: Final = {
     "i2": "h",
     "i1": "b",
     "u1": "B",
+    "u2": "H",
+    "u4": "I",
+    "u8": "Q",
     "b1": "?",
 }
 _float32 = Struct("<f").unpack
 _parts = {"c8": Struct("=ff").unpack_from, "c16": Struct("=dd").unpack_from}
+
+
+def _of_byte(d: dtypes.dtype, buffer: Any) -> tuple[float]:
+    return (float(dtypes.unpacked(buffer[:1], d)[0]),)
+
+
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     **{code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()},
     "g2": lambda buffer: _float32(b"\0\0" + buffer[:2].tobytes()),
     "c8": lambda buffer: (complex(*_parts["c8"](buffer)),),
     "c16": lambda buffer: (complex(*_parts["c16"](buffer)),),
+    **{code: partial(_of_byte, dtypes.of_code(code)) for code in FLOAT8},
 }
 Allocate: TypeAlias = Callable[[int, Any], Any]
 

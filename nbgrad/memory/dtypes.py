@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from nbgrad.base.tables import DEFAULT_DTYPE, Table, cached, forget
+from nbgrad.kernels.codes import FLOAT8, NARROW
 
 BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # dtype.category, in the order of promotion
 DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
@@ -27,11 +28,13 @@ DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
 class dtype:
     """The type of a tensor's elements: `torch.float32` and the like, which are the only ones there are.
 
-    `np` is NumPy's dtype, which bfloat16 has none of: whoever asks for it fails. `host` is that of the values as they come to the host,
-    of bfloat16 float32. `scalar_name` is the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code`
-    says how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for what is `narrow`, stored in 16
-    bits and computed in float32. What is `inexact`, floating point or complex, can have a gradient. A complex number ("c8") is stored as
-    its real part and its imaginary one, side by side.
+    `np` is NumPy's dtype, which bfloat16 and floats of 8 bits have none of: whoever asks for it fails. `host` is that of the values as
+    they come to the host, of those float32; `bits` that of the integers in their memory, of others None. `scalar_name` is the word of
+    most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code` says how kernels store it ("i8"), `kind` in which of
+    their dtypes they compute it: its own, but for what is `narrow`, stored in 8 or 16 bits and computed in float32, and for integers of
+    16 bits and more without sign, computed in some that hold them. What is `kept` is of those that PyTorch has few functions of. What is
+    `inexact`, floating point or complex, can have a gradient. A complex number ("c8") is stored as its real part and its imaginary one,
+    side by side.
 
     >>> torch.float32.itemsize, torch.float32.is_floating_point
     (4, True)
@@ -41,6 +44,7 @@ class dtype:
 
     __slots__ = (
         "abbr",
+        "bits",
         "c_name",
         "category",
         "code",
@@ -50,6 +54,7 @@ class dtype:
         "is_floating_point",
         "is_signed",
         "itemsize",
+        "kept",
         "kind",
         "name",
         "narrow",
@@ -58,6 +63,8 @@ class dtype:
         "type_name",
     )
     name: str
+    bits: np.dtype[Any] | None
+    kept: builtins.bool
     narrow: builtins.bool
     host: np.dtype[Any]
     np: np.dtype[Any]
@@ -134,11 +141,13 @@ _ALL: dict[str, dtype] = {}
 def _define(name: str, scalar_name: str, abbr: str, c_name: str, code: str = "") -> dtype:
     """`code` is said where NumPy has no such dtype."""
     self: dtype = object.__new__(dtype)
-    fields: dict[str, object] = {"host": np.dtype(np.float32)}
+    fields: dict[str, object] = (
+        {"host": np.dtype(np.float32), "bits": np.dtype(f"u{code[1:]}")} if code else {}
+    )
     if not code:
-        fields = {"np": np.dtype(name), "host": np.dtype(name)}
+        fields = {"np": np.dtype(name), "host": np.dtype(name), "bits": None}
     code = code or np.dtype(name).str[1:]
-    category = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT, "g": FLOAT, "c": COMPLEX}[code[0]]
+    category = {"b": BOOL, "i": INT, "u": INT, "c": COMPLEX}.get(code[0], FLOAT)
     fields |= {
         "name": name,
         "itemsize": builtins.int(code[1:]),
@@ -146,13 +155,14 @@ def _define(name: str, scalar_name: str, abbr: str, c_name: str, code: str = "")
         "is_floating_point": category == FLOAT,
         "is_complex": category == COMPLEX,
         "inexact": category >= FLOAT,
-        "is_signed": code[0] not in "bu",
+        "is_signed": code[0] not in "bu" and name != "float8_e8m0fnu",
         "scalar_name": scalar_name,
         "type_name": f"torch.{scalar_name}Tensor",
         "abbr": abbr,
         "c_name": c_name,
         "code": code,
-        "kind": "f4" if code in NARROW else code,
+        "kind": "f4" if code in NARROW else _HOLDING.get(code, code),
+        "kept": code in FLOAT8 or code in _HOLDING,
         "narrow": code in NARROW,
     }
     for field, value in fields.items():
@@ -161,7 +171,7 @@ def _define(name: str, scalar_name: str, abbr: str, c_name: str, code: str = "")
     return self
 
 
-NARROW: Final = ("f2", "g2")  # the codes of what is stored in 16 bits and computed in float32
+_HOLDING: Final = {"u2": "i4", "u4": "i8", "u8": "i8"}  # of 8 bytes the bits alone
 
 # Promotion follows from the code.
 bool_: Final = _define("bool", "Bool", "b8", "bool")
@@ -177,8 +187,16 @@ float64: Final = _define("float64", "Double", "f64", "double")
 complex64: Final = _define("complex64", "ComplexFloat", "c64", "c10::complex<float>")
 complex128: Final = _define("complex128", "ComplexDouble", "c128", "c10::complex<double>")
 
-all_dtypes: Final = tuple(_ALL.values())
-_BY_CODE: Final = {d.code: d for d in all_dtypes}
+all_dtypes: Final = tuple(_ALL.values())  # but for those that are kept
+uint16: Final = _define("uint16", "UInt16", "u16", "uint16_t")
+uint32: Final = _define("uint32", "UInt32", "u32", "uint32_t")
+uint64: Final = _define("uint64", "UInt64", "u64", "uint64_t")
+float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu = (
+    _define(f"float8_{bits}", f"Float8_{bits}", f"f8{bits}", f"c10::Float8_{bits}", code)
+    for code, bits in FLOAT8.items()
+)
+kept_dtypes: Final = tuple(_ALL.values())[len(all_dtypes) :]
+_BY_CODE: Final = {d.code: d for d in _ALL.values()}
 of_code: Final = _BY_CODE.__getitem__
 
 
@@ -186,10 +204,9 @@ of_code: Final = _BY_CODE.__getitem__
 
 # Each with the bytes of an element. They can be named, compared, kept and asked what they are; a tensor of one is refused by name.
 _SIZES: Final = {
-    **{"complex32": 4, "uint16": 2, "uint32": 4, "uint64": 8},
+    "complex32": 4,
     **dict.fromkeys([f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)], 1),
-    **dict.fromkeys(["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"], 1),
-    **dict.fromkeys(["float8_e8m0fnu", "float4_e2m1fn_x2", "quint8", "qint8", "quint4x2", "quint2x4"], 1),
+    **dict.fromkeys(["float4_e2m1fn_x2", "quint8", "qint8", "quint4x2", "quint2x4"], 1),
     **{"qint32": 4, "bits8": 1, "bits16": 2, "bits1x8": 1, "bits2x4": 1, "bits4x2": 1},
 }
 _ALIASES: Final = {"chalf": "complex32", "bit": "uint1"}
@@ -206,7 +223,7 @@ def _without_kernels(name: str) -> dtype:
     fields: dict[str, object] = {"name": name, "itemsize": _SIZES[name], "is_complex": not real}
     fields |= {"is_floating_point": name[0] == "f", "inexact": name[0] in "cf"}
     if name.strip("u")[0] not in _UNSIGNABLE:
-        fields["is_signed"] = name[0] != "u" and name != "float8_e8m0fnu"
+        fields["is_signed"] = name[0] != "u"
     word = name.replace("int", "Int").replace("uI", "UI")
     fields["scalar_name"] = word[0].upper() + word[1:] if real else "ComplexHalf"
     for field, value in fields.items():
@@ -240,7 +257,33 @@ def _promote(a: dtype, b: dtype) -> dtype:
     return max(signed, min(wide_enough, key=lambda d: d.itemsize), key=lambda d: d.itemsize)
 
 
-_PROMOTED: Final = {(a, b): _promote(a, b) for a in all_dtypes for b in all_dtypes}
+_PROMOTED: Final = {
+    **{(a, b): _promote(a, b) for a in all_dtypes for b in all_dtypes},
+    **{(d, d): d for d in kept_dtypes},
+    **{
+        pair: real
+        for d in (uint16, uint32, uint64)
+        for real in (float16, bfloat16, float32, float64)
+        for pair in ((d, real), (real, d))
+    },
+}
+
+
+def _promoted(a: dtype, b: dtype) -> dtype:
+    found = _PROMOTED.get((a, b))
+    if found is None:
+        kinds = (
+            "Float8 Types"
+            if a.category == b.category == FLOAT or FLOAT8.keys() & {a.code, b.code}
+            else _UNSIGNED
+        )
+        raise RuntimeError(
+            f"Promotion for {kinds} is not supported, attempted to promote {a.scalar_name} and {b.scalar_name}"
+        )
+    return found
+
+
+_UNSIGNED: Final = "uint16, uint32, uint64 types"
 
 
 def promote_types(type1: object, type2: object) -> dtype:
@@ -251,8 +294,7 @@ def promote_types(type1: object, type2: object) -> dtype:
     """
     a = _dtype_argument(type1, "promote_types", "type1", 1)
     b = _dtype_argument(type2, "promote_types", "type2", 2)
-    found = _PROMOTED.get((a, b))
-    return _promote_complex(a, b) if found is None else found
+    return _promoted(a, b) if a.is_built and b.is_built else _promote_complex(a, b)
 
 
 def _promote_complex(a: dtype, b: dtype) -> dtype:
@@ -316,6 +358,8 @@ def set_default_dtype(d: dtype, /) -> None:
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     assert d.kind  # refused where there are no kernels
+    if d.kept:
+        raise TypeError(f"couldn't find storage object {d.scalar_name}Storage")
     _state = (d, _promotions())
     forget(DEFAULT_DTYPE)
 
@@ -347,7 +391,7 @@ def _combine(operands: tuple[tuple[builtins.int, dtype], ...], default: dtype) -
         if kind == NUMBER and d.category >= FLOAT:
             d = default if d.is_floating_point else default.to_complex()
         seen = by_kind[kind]
-        by_kind[kind] = d if seen is None else _PROMOTED[seen, d]
+        by_kind[kind] = d if seen is None else _promoted(seen, d)
     result: dtype | None = None
     for higher in reversed(by_kind):
         if result is None:
@@ -364,7 +408,7 @@ def _raised(stronger: dtype, weaker: dtype) -> dtype:
     """The stronger operand's dtype, raised to the category of a weaker one."""
     if weaker.is_complex and stronger.is_floating_point:
         return stronger.to_complex()
-    return _PROMOTED[stronger, weaker]
+    return _promoted(stronger, weaker)
 
 
 def number_dtype(value: object) -> dtype:
@@ -404,7 +448,7 @@ def _dtype_argument(obj: object, function: str, argument: str, position: builtin
 
 
 # Keyed by dtype, not by name: NumPy has two 8-byte integers, equal and of equal hash, that differ in name.
-_FROM_NUMPY: Final = {d.np: d for d in all_dtypes if d is not bfloat16}
+_FROM_NUMPY: Final = {d.np: d for d in _ALL.values() if d.bits is None}
 
 
 def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
@@ -438,9 +482,8 @@ def values(memory: Any, d: dtype, shape: tuple[builtins.int, ...], strides: Iter
     count elements."""
     if 0 in shape:  # NumPy wants room for the offset of even no element
         return np.empty(shape, d.host)
-    stored = np.uint16 if d is bfloat16 else d.np
-    found = np.ndarray(shape, stored, memory, 0, tuple([s * d.itemsize for s in strides]))
-    return unpacked(found) if d is bfloat16 else found
+    found = np.ndarray(shape, d.bits or d.np, memory, 0, tuple([s * d.itemsize for s in strides]))
+    return found if d.bits is None else unpacked(found, d)
 
 
 def rounded(values: Any, d: dtype) -> Any:
@@ -448,7 +491,9 @@ def rounded(values: Any, d: dtype) -> Any:
     with np.errstate(over="ignore"):
         if d.narrow:
             values = np.asarray(values, np.float32)
-        return unpacked(packed(values, d)) if d is bfloat16 else np.asarray(values).astype(d.np, copy=False)
+        return (
+            np.asarray(values).astype(d.np, copy=False) if d.bits is None else unpacked(packed(values, d), d)
+        )
 
 
 def rounding(d: dtype) -> Callable[[Any], Any]:
@@ -499,16 +544,70 @@ def stepwise(start: Any, step: Any, n: builtins.int, d: dtype) -> np.ndarray[Any
 
 def packed(values: np.ndarray[Any, Any], d: dtype) -> np.ndarray[Any, Any]:
     """The memory of a dtype's values, which are those of its `host`: of bfloat16 the upper halves, rounded to even, as integers."""
-    if d is not bfloat16:
+    if d.bits is None:
         return values
+    if d is not bfloat16:
+        return _nearest(np.asarray(values, np.float32), FLOAT8[d.code])
     bits = np.asarray(values, np.float32).view(np.uint32)
     upper = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
     return np.where(np.isnan(values), np.uint16(0x7FC0), upper)
 
 
-def unpacked(memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The float32 that the integers of bfloat16's memory stand for."""
-    return (memory.astype(np.uint32) << 16).view(np.float32)
+def unpacked(memory: np.ndarray[Any, Any], d: dtype) -> np.ndarray[Any, Any]:
+    """The float32 that the integers of memory stand for."""
+    return (
+        (memory.astype(np.uint32) << 16).view(np.float32)
+        if d is bfloat16
+        else _eighths(FLOAT8[d.code])[memory]
+    )
+
+
+# Of floats of 8 bits: the bits of the mantissa, what the exponent is less by, the largest number's code, that of larger ones, and NaN's.
+_FORMS: Final = {
+    "e4m3fn": (3, 7, 126, 126, 127),
+    "e5m2": (2, 15, 123, 124, 127),
+    "e4m3fnuz": (3, 8, 127, 128, 128),
+    "e5m2fnuz": (2, 16, 127, 128, 128),
+}
+
+
+@cached(8)
+def _eighths(bits: str) -> np.ndarray[Any, Any]:
+    """The numbers of all bytes, as kernels read them (`kernels/cpu/float8.py`)."""
+    code = np.arange(256)
+    if bits == "e8m0fnu":
+        return np.where(code == 255, np.nan, np.ldexp(1.0, code - 127)).astype(np.float32)
+    mantissa, bias, top, beyond, nan = _FORMS[bits]
+    exponent, part = (code & 127) >> mantissa, code & (1 << mantissa) - 1
+    whole = np.ldexp(part + (exponent > 0) * (1 << mantissa), np.maximum(exponent, 1) - bias - mantissa)
+    whole[(code & 127) > top] = np.nan
+    if beyond == top + 1 < nan:
+        whole[code & 127 == beyond] = np.inf
+    found = np.copysign(whole, np.where(code < 128, 1.0, -1.0)).astype(np.float32)
+    if nan == 128:
+        found[nan] = np.nan
+    return found
+
+
+def _nearest(values: np.ndarray[Any, Any], bits: str) -> np.ndarray[Any, Any]:
+    """The bytes of numbers, ties to even, as kernels write them."""
+    if bits == "e8m0fnu":
+        word = values.view(np.uint32) & 0x7FFFFFFF
+        exponent = word >> 23
+        up = (word & 0x7FFFFF) >= np.where(exponent == 0, 0x400001, 0x400000)
+        return np.where(exponent == 255, 255, exponent + up).astype(np.uint8)
+    _, _, top, beyond, nan = _FORMS[bits]
+    sizes = _eighths(bits)[: top + 1].astype(np.float64)
+    sizes = np.append(sizes, 2 * sizes[-1] - sizes[-2])
+    between = (sizes[1:] + sizes[:-1]) / 2
+    with np.errstate(invalid="ignore"):  # of NaNs that tell of themselves
+        size = np.abs(values.astype(np.float64))
+    below, above = (np.searchsorted(between, size, side) for side in ("left", "right"))
+    code = np.where(below & 1, above, below)
+    code = np.where(code > top, beyond, code)
+    code = np.where(np.isnan(values), nan, code)
+    signed = np.signbit(values) & ((code & 127 != 0) | (nan != 128))
+    return (code | signed * 128).astype(np.uint8)
 
 
 # ---------------------------------------------------------------- limits
@@ -659,7 +758,7 @@ def fitting(value: Any, d: dtype) -> Any:
 
 
 def _named(d: dtype) -> str:
-    return d.c_name if d.category >= FLOAT or d is int32 else f"{d.name}_t"
+    return d.c_name if d.category >= FLOAT or d is int32 or d.kept else f"{d.name}_t"
 
 
 def fitting_part(value: Any, d: dtype) -> builtins.float:

@@ -17,6 +17,7 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.exchange.files import Path, replacing
+from nbgrad.kernels.codes import FLOAT8
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.data import from_numpy
 from nbgrad.ops.make.filled import empty
@@ -34,6 +35,11 @@ _CODES = {
     dtypes.bfloat16: "BF16",
     dtypes.float32: "F32",
     dtypes.float64: "F64",
+    dtypes.uint16: "U16",
+    dtypes.uint32: "U32",
+    dtypes.uint64: "U64",
+    **{dtypes.of_code(code): f"F8_{bits.removesuffix('fn').upper()}" for code, bits in FLOAT8.items()},
+    dtypes.of_code("t1"): "F8_E8M0",
 }
 _DTYPES = {code: d for d, code in _CODES.items()}
 
@@ -87,8 +93,8 @@ def _pieces(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -
     # Wide elements first, so that all lie at multiples of their size.
     for name, t in sorted(tensors.items(), key=lambda item: (-_checked(*item).itemsize, item[0])):
         seen = t.detach()
-        if t.dtype is dtypes.bfloat16:  # which NumPy does not have
-            seen = seen.view(dtypes.int16)
+        if t.dtype.bits is not None:  # which NumPy does not have
+            seen = seen.view(dtypes.from_numpy_dtype(t.dtype.bits))
         array = np.ascontiguousarray(seen.numpy()).reshape(-1)
         header[name] = {
             "dtype": _CODES[t.dtype],
@@ -188,7 +194,7 @@ def _parse(data: memoryview, length: int | None = None) -> tuple[dict[str, Tenso
         if begin == stop:  # NumPy counts the other dimensions
             found[name] = empty(shape, dtype=d)
             continue
-        kind = np.dtype(np.int16) if d is dtypes.bfloat16 else d.np
+        kind = d.bits or d.np
         array = np.frombuffer(bytearray(body[begin:stop]), kind.newbyteorder("<")).astype(kind, copy=False)
         if d is dtypes.bool_:  # of which sums expect 0 and 1
             array = array.view(np.uint8) != 0

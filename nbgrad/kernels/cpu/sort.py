@@ -128,6 +128,7 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
 '''
 
 
+_UNSIGNED = {"u2": "i2", "u4": "i4", "u8": "i8"}  # what these are read as
 _INFINITY = {"f2": 0x7C00, "g2": 0x7F80, "f4": 0x7F800000, "f8": 0x7FF0000000000000}  # its bits
 
 
@@ -142,6 +143,8 @@ def key(code: str, descending: bool) -> list[str]:
             f"size_of = key & {ones}",
             f"key = {ones} if size_of > {infinity} else 0 if size_of == 0 else key ^ ((key >> {8 * size - 1}) & {ones})",
         ]
+    if code in _UNSIGNED:  # with the first bit turned they are in the order of signed ones
+        lines.append(f"key = key ^ (-{(1 << (8 * size - 1)) - 1} - 1)")
     return lines + (["key = ~key"] if descending else [])
 
 
@@ -150,7 +153,9 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
     """Source and parameter codes; `which` is a key of FIRST. The kernel takes two buffers of scratch, and two more for elements
     of 8 bytes, whose places do not fit beside them."""
     wide = code[1] == "8"
-    bits = 64 if wide else 8 * int(code[1]) if code[0] in "fgi" else 16  # unsigned bytes need a ninth bit
+    bits = (
+        16 if code[0] in "bu" and code not in _UNSIGNED else 8 * int(code[1])
+    )  # unsigned bytes need a ninth bit
     lead = max(bits - 12, 0)
     half = 1 << (min(bits, 12) - 1)
 
@@ -203,7 +208,7 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
 
 def stored(code: str) -> str:
     """As what elements are read."""
-    return {"b": "u1", "f": "i" + code[1], "g": "i2"}.get(code[0], code)
+    return _UNSIGNED.get(code) or {"b": "u1", "f": "i" + code[1], "g": "i2"}.get(code[0], code)
 
 
 _MODE = '''"""The element that is there most often, the least of several, of lines in ascending order; and its last place.

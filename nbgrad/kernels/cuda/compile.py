@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.kernels import build
+from nbgrad.kernels.codes import FLOAT8
 
 Capability = tuple[int, int]
 _SCALARS = {
     **{"f4": "float32", "f8": "float64", "f2": "uint16", "g2": "uint16", "b1": "uint8", "u1": "uint8"},
+    **{"u2": "uint16", "u4": "uint32", "u8": "uint64", **dict.fromkeys(FLOAT8, "uint8")},
     **{"i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u4": "uint32"},
 }
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from nbgrad.kernels.codes import MEMORY, NARROW
 from nbgrad.kernels.dialect_types import Refused, arithmetic, bitwise, is_float, quotient, shifted, unified
 
-_MEMORY = {"b1": "u1", "f2": "u2", "g2": "u2"}  # as kernels see it
 _NUMPY = {
     **{"np.float32": "f4", "np.float64": "f8", "np.int64": "i8", "np.int32": "i4", "np.int16": "i2"},
     **{"np.int8": "i1", "np.uint64": "u8", "np.uint32": "u4", "np.uint16": "u2", "np.uint8": "u1"},
     **{"np.bool_": "b1", "bool": "b1", "int": "i8", "float": "f8"},
 }
-_RESULTS = {"from_half": "f4", "to_half": "u2", "from_bfloat": "f4", "to_bfloat": "u2"}
+_RESULTS = {f"from_{name}": "f4" for name in NARROW.values()} | {
+    f"to_{name}": MEMORY[c] for c, name in NARROW.items()
+}
 _TURNS = 8  # by which what variables rest on each other has settled
 
 
@@ -137,4 +139,4 @@ def _all_unified(codes: Sequence[str]) -> str | None:
 
 
 def _in_memory(code: str) -> str:
-    return code[0] + _MEMORY.get(code[1:], code[1:]) if code[0] == "*" else _MEMORY.get(code, code)
+    return code[0] + MEMORY.get(code[1:], code[1:]) if code[0] == "*" else MEMORY.get(code, code)

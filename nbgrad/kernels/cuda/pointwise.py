@@ -11,6 +11,7 @@ from typing import Any
 
 from nbgrad.base.source import Lines, fill
 from nbgrad.kernels import templates
+from nbgrad.kernels.codes import MEMORY
 from nbgrad.kernels.cuda.own import Own
 from nbgrad.kernels.templates import SCALARS
 
@@ -36,9 +37,8 @@ def elementwise(
     copies = nd and title == "copy" and "".join(e.steps) == "gg" and not paired
     loop = _rows(e, len(outputs) + len(inputs), copies) if nd else _flat(e, len(outputs))
     if copies:
-        memory = {"b1": "np.uint8", "f2": "np.uint16", "g2": "np.uint16"}
         code = inputs[0].code
-        loop = [f"shared = cuda.shared.array(1056, {memory.get(code) or SCALARS[code]})", *loop, *_crossed(e)]
+        loop = [f"shared = cuda.shared.array(1056, {SCALARS[MEMORY.get(code, code)]})", *loop, *_crossed(e)]
     text, codes = e.text(("items",), loop), ("i8", *e.codes)
     return Own(text, codes, WORK, alone=False) if nd else Own(text, codes, alone=False, items=WORK)
 

@@ -348,8 +348,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
     array = self._host(_NO_MEMORY)
-    if self.dtype is dtypes.bfloat16:
-        raise TypeError("Got unsupported ScalarType BFloat16")
+    if self.dtype.bits is not None:
+        raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
     storage_of(self).lent = True
     return array
 

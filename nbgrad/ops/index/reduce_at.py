@@ -12,7 +12,7 @@ from typing import Any
 from nbgrad.base.records import NamedTuple
 from nbgrad.base.warn import warn_once
 from nbgrad.core.op import PUBLIC
-from nbgrad.core.refusals import lacks_complex, no_complex_gradient
+from nbgrad.core.refusals import lacks_kernel, no_complex_gradient
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
 from nbgrad.dispatch.quick import Quick, quickly, replayed
@@ -238,7 +238,7 @@ def _scatter_reduced(
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     narrowed, _ = _scattered("scatter_reduce", input, dim, index, src)
     if reduce in ("amax", "amin"):
-        lacks_complex(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
+        lacks_kernel(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     if reduce == "mean" and input.dtype is dtypes.bool_:
         raise NotImplementedError("\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
     result = _scatter_reduce(input, narrowed, index, dim=dim, reduce=reduce, include_self=include_self)
@@ -304,11 +304,11 @@ def _index_reduced(
         kernel = "div_floor_cpu" if include_self else "index_reduce_func_exclude_input_init"
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
     if not include_self:
-        lacks_complex("index_reduce_func_exclude_input_init", input.dtype)
+        lacks_kernel("index_reduce_func_exclude_input_init", input.dtype)
     if input.ndim < 2:
-        lacks_complex("index_func_", input.dtype)
+        lacks_kernel("index_func_", input.dtype)
     if reduce in ("amax", "amin"):
-        lacks_complex("maximum_cpu" if reduce == "amax" else "minimum_cpu", input.dtype)
+        lacks_kernel("maximum_cpu" if reduce == "amax" else "minimum_cpu", input.dtype)
     if not include_self:  # PyTorch fills the slices first
         _vector(input, dim, index, faults.INDEX, False, always=True)
     result = _index_reduce(

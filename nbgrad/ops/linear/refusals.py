@@ -18,8 +18,8 @@ def _word(sp: Spec) -> str:
 
 
 def _no_bool(name: str, a: Spec, b: Spec) -> None:
-    if a.dtype is dtypes.bool_ and a.numel and b.numel:
-        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+    if (a.dtype is dtypes.bool_ or a.dtype.kept) and a.numel and b.numel:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{a.dtype.scalar_name}'")
 
 
 def _inner_sizes(a: Spec, b: Spec) -> None:
@@ -91,8 +91,8 @@ def _check_dot(a: Spec, b: Spec) -> None:
             f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, but "
             f"got {n} and {m} elements respectively"
         )
-    if a.dtype is dtypes.bool_:
-        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
+    if a.dtype is dtypes.bool_ or a.dtype.kept:
+        raise NotImplementedError(f"\"dot\" not implemented for '{a.dtype.scalar_name}'")
 
 
 def _refuse(name: str, words: Sequence[str], values: Sequence[Any]) -> None:

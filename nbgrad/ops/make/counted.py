@@ -10,7 +10,7 @@ import numpy as np
 
 from nbgrad.base.warn import warn
 from nbgrad.core import arguments
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.device import cpu, elsewhere
@@ -107,7 +107,7 @@ def arange(
     if dtype is None:
         dtype = get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
     d = dtypes.to_dtype(dtype)
-    lacks_complex("arange_cpu", d)
+    lacks_kernel("arange_cpu", d)
     if d is dtypes.bool_:
         raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
     if step == 0:
@@ -165,7 +165,7 @@ def range(
         "builtin. Instead, use torch.arange, which produces values in [start, end)."
     )
     d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype)
-    lacks_complex("range_cpu", d)
+    lacks_kernel("range_cpu", d)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:

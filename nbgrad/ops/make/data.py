@@ -135,8 +135,8 @@ def frombuffer(
     if view.readonly:
         text = "you can write to the underlying (supposedly non-writable) buffer using the tensor"
         warn_once(_NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"))
-    if d is dtypes.bfloat16:
-        array = np.frombuffer(buffer, np.int16, count, offset)
+    if d.bits is not None:
+        array = np.frombuffer(buffer, d.bits, count, offset)
         return _finish(lent(array).view(d), requires_grad)
     array = np.frombuffer(buffer, d.np, count, offset)
     if d is dtypes.bool_ and view.readonly:  # any byte but 0 is True, and kernels count bytes
@@ -251,6 +251,12 @@ def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
             return np.array(values, d.np)
         except OverflowError:  # refused below, in PyTorch's words, but for what wraps in an unsigned integer
             pass
+    if d is dtypes.uint64 and (beyond := [v for v in values if isinstance(v, int) and not 0 <= v < 2**64]):
+        raise OverflowError(
+            "int too big to convert" if beyond[0] > 0 else "can't convert negative int to unsigned"
+        )
+    if d is dtypes.uint64 and any(isinstance(v, float) for v in values):
+        raise TypeError("an integer is required")
     if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
         raise ValueError("Overflow when unpacking long long")
     try:

@@ -12,7 +12,7 @@ import numpy as np
 
 from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.core.arguments import before_guard, unset
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.dispatch.transforms import batched
@@ -212,7 +212,7 @@ def randperm(
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     sp = _spec("randperm", (n,), dtypes.int64 if dtype is None else dtype, device)
-    lacks_complex("randperm", sp.dtype)
+    lacks_kernel("randperm", sp.dtype)
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"randperm\" not implemented for 'Bool'")
     _check_many(n, sp.dtype)

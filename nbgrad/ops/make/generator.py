@@ -353,7 +353,7 @@ def initial_seed() -> int:
 
 
 def _floating(d: dtype, kernel: str) -> None:
-    if not d.is_floating_point:
+    if not d.is_floating_point or d.kept:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
 
 

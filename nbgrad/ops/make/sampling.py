@@ -18,7 +18,7 @@ from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table, cached
 from nbgrad.core.arguments import before_guard, placed, unset
 from nbgrad.core.op import Op
 from nbgrad.core.overrides import plain_types
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.elementwise import differentiable, quiet
@@ -241,7 +241,7 @@ def random_(
     low, d = named.pop("from", from_), self._spec.dtype
     if d.is_complex and (low is not None or to is not _ALONE):
         raise RuntimeError(_NO_BOUNDS)
-    lacks_complex("random_kernel_cpu", d)
+    lacks_kernel("random_kernel_cpu", d)
     if low is None and to is _ALONE:
         return _drawn_into(
             self,
@@ -293,14 +293,14 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     tensor([0., 0., 1., 0.])
     """
     if not isinstance(p, Tensor):
-        lacks_complex("bernoulli_scalar_cpu_", self._spec.dtype)
+        lacks_kernel("bernoulli_scalar_cpu_", self._spec.dtype)
         return _drawn_into(
             self,
             _bernoulli_by,
             lambda n: _random.bernoulli(generator_of(generator), float(p), n).astype(self._spec.dtype.host),
             lambda t: devices.bernoulli(t, generator, float(p)),
         )
-    lacks_complex("bernoulli_tensor_cpu_self_", self._spec.dtype)
+    lacks_kernel("bernoulli_tensor_cpu_self_", self._spec.dtype)
     _real(p, "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'")
     if state.levels:
         _apart(p)  # refuses
@@ -404,7 +404,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    lacks_complex("geometric_cpu", self._spec.dtype)
+    lacks_kernel("geometric_cpu", self._spec.dtype)
     if self._spec.dtype is dtypes.bool_:
         raise NotImplementedError("\"geometric_cpu\" not implemented for 'Bool'")
     return _drawn_into(

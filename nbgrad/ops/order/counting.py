@@ -11,7 +11,7 @@ import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.plan import common_dtype, number_type
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into, undifferentiable
 from nbgrad.dispatch.prepared import Run, prepared
@@ -265,7 +265,7 @@ def histc(
     tensor([1., 2., 1.])
     """
     if min == max and input.numel():
-        lacks_complex("aminmax_cpu", input.dtype)
+        lacks_kernel("aminmax_cpu", input.dtype)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype.scalar_name}'")
     _some_bins(bins)

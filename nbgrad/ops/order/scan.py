@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.base.tables import cached
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor, empty, requires
 from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
@@ -293,7 +293,7 @@ def _cummin(input: Spec, *, dim: int) -> Run:
 def _running_extreme(name: str, op: Any, input: Tensor, dim: Any, out: Any) -> Any:
     at = _dim(name, dim, input.ndim)
     if input.ndim and input.numel():
-        lacks_complex(f"{name}_cpu", input._spec.dtype)
+        lacks_kernel(f"{name}_cpu", input._spec.dtype)
     elif input.is_complex() and out is None:  # PyTorch has nothing to compare
         return maker(name)((clone(input), zeros(input._spec.plain.dense().like(dtype=dtypes.int64))))
     if out is None:

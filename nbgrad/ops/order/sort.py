@@ -13,7 +13,7 @@ import numpy as np
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.base.warn import warn_once
 from nbgrad.core.arguments import unset
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
@@ -341,7 +341,7 @@ def _itself(name: str, input: Tensor) -> Any:
 
 
 def _not_bool(kernel: str, input: Tensor) -> None:
-    lacks_complex(kernel, input._spec.dtype)
+    lacks_kernel(kernel, input._spec.dtype)
     if input._spec.dtype is dtypes.bool_:
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
 
@@ -451,7 +451,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     d = _full("mode", input, dim)
     if _alone(input, out):
         return _itself("mode", input)
-    lacks_complex("mode_cpu", input._spec.dtype)
+    lacks_kernel("mode_cpu", input._spec.dtype)
     if out is None:
         return call_of(_mode, input, dim=d, keepdim=keepdim)
     return results("mode", _mode(input, dim=d, keepdim=keepdim), out, (input,), True, _MODE_OUT)
@@ -724,7 +724,7 @@ def searchsorted(
         return (
             found if out is None else into("searchsorted", out, found, (), _INTEGERS.format(bool(out_int32)))
         )
-    lacks_complex("searchsorted_out_cpu", dtypes.promote_types(edges._spec.dtype, input._spec.dtype))
+    lacks_kernel("searchsorted_out_cpu", dtypes.promote_types(edges._spec.dtype, input._spec.dtype))
     for name, t in (("input value", input), ("boundary", edges)):
         if not t._spec.contiguous and input._spec.numel:
             warn_once(

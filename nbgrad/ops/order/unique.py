@@ -13,7 +13,7 @@ import numpy as np
 from nbgrad.base.switches import compiling
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.overrides import armed
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
@@ -169,7 +169,8 @@ _consecutive = _op("UniqueConsecutiveBackward0", "unique_consecutive")
 def _outputs(
     function: Any, input: Tensor, dim: Any, in_order: bool, name: str, inverse: bool, counts: bool
 ) -> Any:
-    lacks_complex("unique" if dim is None else "unique_dim", input._spec.dtype)
+    if input._spec.dtype.inexact:
+        lacks_kernel("unique" if dim is None else "unique_dim", input._spec.dtype)
     d = dim
     if type(input._buf) is Batched:
         raise RuntimeError(DYNAMIC.format(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.quick import quickly
@@ -563,7 +563,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if input.shape[dim] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
     half = input.shape[dim] // 2
-    lacks_complex("glu_cpu", input.dtype)
+    lacks_kernel("glu_cpu", input.dtype)
     return _gated(narrow(input, dim, 0, half), narrow(input, dim, half, half))
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nbgrad.base.tables import cached
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.elementwise import inplace as write
@@ -82,7 +82,7 @@ def _order(n: int, input: Tensor) -> Any:
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    lacks_complex(("digamma", "trigamma", "polygamma")[min(n, 2)], input.dtype)
+    lacks_kernel(("digamma", "trigamma", "polygamma")[min(n, 2)], input.dtype)
     return _polygamma(n)
 
 
@@ -145,7 +145,7 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     tensor([0.4516, 2.4665])
     """
     _check_dimensions(input, p, out)
-    lacks_complex("arange_cpu", input.dtype)
+    lacks_kernel("arange_cpu", input.dtype)
     result = _mvlgamma(input, p=p)
     return result if out is None else into("mvlgamma", out, result, (input,))
 

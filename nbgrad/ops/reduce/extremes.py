@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.arguments import unset
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_kernel
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import check_out, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled, settled_or
@@ -89,7 +89,7 @@ def _min_all(input: Spec) -> Run:
 
 def _nonempty_dims(name: str, input: Tensor, dim: Any) -> Ints:
     """The dimensions of an extreme, which none has over no element; PyTorch looks at that before it looks for one named twice."""
-    lacks_complex(f"{name[1:]}_values_cpu", input._spec.dtype)
+    lacks_kernel(f"{name[1:]}_values_cpu", input._spec.dtype)
     if not input._spec.numel:
         if dim in ((), []):
             raise RuntimeError(
@@ -208,7 +208,7 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
                 f"{word}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
-        lacks_complex(f"{word}_all", input._spec.dtype)
+        lacks_kernel(f"{word}_all", input._spec.dtype)
         return call_of(_max_all if word == "max" else _min_all, input)
     _no_complex(word, input)
     d = layout.wrap_dim(dim, input.ndim)

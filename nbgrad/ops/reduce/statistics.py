@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.base.warn import warn
-from nbgrad.core.refusals import lacks_complex
+from nbgrad.core.refusals import lacks_complex, lacks_kernel
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
@@ -523,7 +523,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     max=tensor([5., 3.]))
     """
     dims = _dims(dim, input.ndim)
-    lacks_complex("aminmax_cpu", input._spec.dtype)
+    lacks_kernel("aminmax_cpu", input._spec.dtype)
     if not input.numel():
         if dim is None:
             raise RuntimeError(

@@ -57,7 +57,10 @@ def copying(to: Spec, source: Spec) -> Kernel:
         return _copies.keep((to, source), _across(to, source))
     to_bool = to.dtype is dtypes.bool_ and source.dtype is not dtypes.bool_
     body = ne(_X, 0) if to_bool else _X
-    made = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
+    kind = source.dtype.kind
+    if source.dtype is dtypes.uint64 and to.dtype.inexact:  # which no signed integer holds
+        kind = to.dtype.to_real().kind
+    made = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), kind)
     return _copies.keep((to, source), made)
 
 
@@ -120,7 +123,14 @@ def filling(sp: Spec) -> Fill:
     fitting = dtypes.fitting
     if sp.numel == 1 and d.narrow:  # PyTorch converts it without a look: what is too large becomes inf
         low, high, fitting = -math.inf, math.inf, lambda value, d: float(value)
+    if d is dtypes.uint64:  # given to a kernel as the integer with a sign of the same bits
+        fitting = _as_signed
     return _fills.keep(sp, (k, low, high, fitting))
+
+
+def _as_signed(value: Any, d: dtype) -> Any:
+    value = dtypes.fitting(value, d)
+    return value - 2**64 if value >= 2**63 else value
 
 
 # Between these sizes calloc clears memory that was used before, on one thread; beyond, the system's pages come cleared.
