@@ -18,6 +18,7 @@ from nbgrad.ops.make import counted
 from nbgrad.ops.make.drawn import randperm
 from nbgrad.ops.make.filled import empty_like
 from nbgrad.ops.make.generator import Generator
+from nbgrad.ops.pointwise.arithmetic import sign
 from nbgrad.ops.pointwise.choices import where
 
 _FIXED_GAINS: dict[str, float] = {
@@ -313,6 +314,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if not tensor.numel():
         return
+    if tensor.is_complex():  # whose signs PyTorch asks for
+        sign(tensor)
     rows = tensor.size(0)
     drawn = _normal(tensor.new_empty((rows, tensor.numel() // rows)), 0.0, 1.0, generator).numpy()
     wide = drawn.shape[0] < drawn.shape[1]

@@ -12,7 +12,7 @@ from nbgrad.memory.dtypes import dtype, float32, float64, get_default_dtype
 from nbgrad.ops.views.parts import view_as_real
 
 _FOREACH = ("cuda", "xpu", "mtia", "privateuseone")
-_FUSED = ("mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone")
+FUSED = ("mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone")
 
 # Ends of docstrings.
 _params_doc = "params (iterable): parameters, pairs of a name and a parameter, or dicts of groups"
@@ -30,7 +30,7 @@ def _default_to_fused_or_foreach(
     if differentiable:
         return False, False
     there = [p for p in params if p is not None]
-    fused = use_fused and all([p.device.type in _FUSED and p.is_floating_point() for p in there])
+    fused = use_fused and all([p.device.type in FUSED and p.is_floating_point() for p in there])
     return fused, not fused and all([p.device.type in _FOREACH for p in there])
 
 
@@ -80,7 +80,7 @@ def _get_foreach_kernels_supported_devices() -> list[str]:
 
 
 def _get_fused_kernels_supported_devices() -> list[str]:
-    return list(_FUSED)
+    return list(FUSED)
 
 
 def _disable_dynamo_if_unsupported(

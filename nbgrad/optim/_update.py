@@ -25,6 +25,7 @@ from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.make.filled import full_like, zeros_like
 from nbgrad.ops.views.copy import scalar, zeros
 from nbgrad.ops.views.parts import view_as_real
+from nbgrad.optim._outside import FUSED
 from nbgrad.optim.optimizer import Optimizer
 from nbgrad.tape.modes import state as modes
 
@@ -359,9 +360,14 @@ class RuleOptimizer(Optimizer):
         names, counts, stateful = later.buffers, later.counts, bool(later.buffers or later.counts)
         apart: list[Tensor] = []
         for p in group["params"]:
-            grad = p.grad
+            grad, of_parts = p.grad, p._spec.dtype.is_complex
             if grad is None:
                 continue
+            if of_parts and group.get("fused"):
+                raise RuntimeError(
+                    "`fused=True` requires all the params to be floating point Tensors of supported devices: "
+                    f"{list(FUSED)} but {p.dtype} and {p.device.type}"
+                )
             if type(grad) is not Tensor and grad.is_sparse:
                 apart.append(p)
                 self._check_sparse(group)
@@ -376,7 +382,7 @@ class RuleOptimizer(Optimizer):
                 if self._differs:
                     into = rows.setdefault((later, self._own(state, group)), [])
             row = (p, grad, state["step"] if counts else None, *[state[n] for n in names])
-            into.append(_by_parts(row) if p._spec.dtype.is_complex else row)
+            into.append(_by_parts(row) if of_parts else row)
         for k, ((rule, own), found) in enumerate(rows.items()):
             if found:
                 self._run((number, k), rule, found, (*self._numbers(group), *own))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import finfo
 from nbgrad.nn.modules.conv import _ConvTransposeNd
@@ -37,6 +38,8 @@ class _WeightNorm(Module):
         return vector_norm(weight, 2, others, self.dim != -1)
 
     def forward(self, weight_g: Any, weight_v: Any) -> Any:
+        if self.dim in (0, weight_v.ndim - 1):
+            lacks_complex("weight_norm_kernel", weight_v.dtype)
         return weight_v * (weight_g / self._length(weight_v))
 
     def right_inverse(self, weight: Any) -> Any:

@@ -45,6 +45,12 @@ def _narrow_copy(input: Tensor, *, dim: int, start: int, length: int) -> Tensor:
     return clone(contiguous(_slice(input, dim=dim, start=start, length=length, step=1)))
 
 
+_ALIKE = (
+    "Expected self.dtype() == output.dtype() to be true, but got false.  (Could this error message be improved?  If so, please "
+    "report an enhancement request to PyTorch.)"
+)
+
+
 @method
 @replayed
 def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
@@ -63,7 +69,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor
     if length < 0 or start + length > n:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     result = _narrow_copy(input, dim=d, start=start, length=length)
-    return result if out is None else into("narrow_copy", out, result, (input,))
+    return result if out is None else into("narrow_copy", out, result, (input,), _ALIKE)
 
 
 # ---------------------------------------------------------------- splitting

@@ -7,6 +7,7 @@ from typing import Any
 from nbgrad.base.warn import warn_once
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import dtypes_of
+from nbgrad.core.refusals import lacks_complex
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import check_out, inplace, operands_of, usual_write, usually_writes
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
@@ -55,6 +56,25 @@ def minimum(input, other):
 
 
 # With numbers for bounds the gradient passes at the edge; a NaN passes through, and so does a zero's sign.
+_REFUSED = "clamp is not supported for complex types"
+
+
+def _no_complex(name: str, kernel: str) -> Any:
+    """Bounds that are tensors are refused by the kernel, but by `clamp` where what is clamped is complex."""
+
+    def check(compute: Any, operands: Any) -> None:
+        if compute.is_complex and not (name == "clamp" and operands[0].dtype.is_complex):
+            lacks_complex(kernel, compute)
+
+    return check
+
+
+def _bound(bound: Any) -> Any:
+    if isinstance(bound, complex):
+        raise NotImplementedError(_REFUSED)
+    return bound
+
+
 @stanza(
     name="clamp",
     node="ClampBackward1",
@@ -77,6 +97,7 @@ def _clamp_both(input, min, max):
     name="clamp",
     node="ClampBackward0",
     method=False,
+    check=_no_complex("clamp", "clamp_cpu"),
     kernel=refuse("clamp_cpu", bools=True),
     vjp=lambda g, input, min, max: (
         choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
@@ -117,6 +138,7 @@ def _low_tensor(name: str, node: str) -> Any:
         name=name,
         node=node,
         method=False,
+        check=_no_complex(name, "maximum_cpu"),
         vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), choose(p.lt(input, min), g, 0.0)),
     )(lambda input, min: p.maximum(input, min))
 
@@ -126,6 +148,7 @@ def _high_tensor(name: str, node: str) -> Any:
         name=name,
         node=node,
         method=False,
+        check=_no_complex(name, "minimum_cpu"),
         vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), choose(p.gt(input, max), g, 0.0)),
     )(lambda input, max: p.minimum(input, max))
 
@@ -209,7 +232,7 @@ def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     >>> torch.clamp_min(torch.tensor([-2.0, 0.5]), 0)
     tensor([0.0000, 0.5000])
     """
-    return _CLAMP_MIN[isinstance(min, Tensor)](input, _real_bound(input, min), out=out)
+    return _CLAMP_MIN[isinstance(min, Tensor)](input, _bound(min), out=out)
 
 
 @method
@@ -219,19 +242,19 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     >>> torch.clamp_max(torch.tensor([0.5, 3.0]), 1)
     tensor([0.5000, 1.0000])
     """
-    return _CLAMP_MAX[isinstance(max, Tensor)](input, _real_bound(input, max), out=out)
+    return _CLAMP_MAX[isinstance(max, Tensor)](input, _bound(max), out=out)
 
 
 @method
 @usually_writes(_CLAMP_MIN[False].op)
 def clamp_min_(input: Tensor, min: Any) -> Tensor:
-    return _clamp_into(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, _real_bound(input, min)))
+    return _clamp_into(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, _bound(min)))
 
 
 @method
 @usually_writes(_CLAMP_MAX[False].op)
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
-    return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, _real_bound(input, max)))
+    return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, _bound(max)))
 
 
 @stanza(
