@@ -32,7 +32,7 @@ def errors(path: Path, *options: str, alone: bool = True) -> list[int]:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = [line.split(":") for line in done.stdout.splitlines() if ": error: " in line]
-    own = [line for name, line, *_ in found if Path(name).name == path.name]
+    own = [line for name, line, *_ in found if (root / name).samefile(path)]
     assert not alone or len(own) == len(found), done.stdout
     return [*map(int, own)]
 
