@@ -382,3 +382,23 @@ def test_products_by_groups_to_every_order() -> None:
 def test_groups_that_are_elsewhere(offs: list[int]) -> None:
     with pytest.raises(RuntimeError, match="must rise from 0 to at most 6"):
         T.nn.functional.grouped_mm(T.ones(6, 8), T.ones(3, 8, 4), offs=T.tensor(offs, dtype=T.int32))
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, np.inf])
+def test_distances_in_strips(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows at a time give what all at once give, to the second order, in batches that broadcast."""
+    from nbgrad.ops.linear import distances
+
+    draw = np.random.default_rng(2)
+    x, y = (T.tensor(draw.normal(size=s), requires_grad=True) for s in ((2, 1, 7, 3), (3, 5, 3)))
+    mode = "donot_use_mm_for_euclid_dist"
+    found = []
+    for together in (1 << 16, 200, 1):
+        monkeypatch.setattr(distances, "_TOGETHER", together)
+        z = T.cdist(x, y, p, compute_mode=mode)
+        first = T.autograd.grad((z**2 * 0.1).sum(), [x, y], create_graph=True)
+        second = T.autograd.grad(sum(g.sin().sum() for g in first), [x, y])
+        found.append([array(t) for t in (z, *first, *second)])
+    for others in found[1:]:
+        for a, b in zip(found[0], others):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)

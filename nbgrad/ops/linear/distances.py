@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.place import Place, _index_select, along
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.norms import _norm, _norm_rule, vector_norm
+from nbgrad.ops.pointwise.parts import sgn
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import contiguous, full, in_place, to_dtype
+from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import broadcast_to, reshape, unsqueeze
 
@@ -129,19 +132,45 @@ def _apart(x1: Tensor, x2: Tensor) -> Tensor:
     return e.sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
 
 
+def _strips(x1: Tensor, x2: Tensor) -> list[tuple[Any, ...]]:
+    """Rows of the first, as many as have differences that stay in a core's cache: all of them would take up memory."""
+    n, width = x1.shape[-2:]
+    batch = layout.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    each = max(_TOGETHER // max(math.prod([*batch, x2.shape[-2], width]), 1), 1)
+    return [(..., slice(k, k + each), slice(None)) for k in range(0, max(n, 1), each)]
+
+
+_TOGETHER = 1 << 16
+
+
+def _lengths_back(g: Tensor, away: Tensor, y: Tensor, p: float) -> Tensor:
+    """Of the norms along the last dimension. All elements that are greatest get the whole, as in PyTorch, where `norm` shares it out."""
+    if math.isinf(p):
+        far = to_dtype(e.alike(e.abs(away), unsqueeze(y, -1)), g._spec.dtype)
+        return e.mul(e.mul(sgn(away), far), unsqueeze(g, -1))
+    back = _norm_rule(g, away, y, p, (away.ndim - 1,), False)
+    assert back is not None  # which only the order 0 has
+    return back
+
+
 def _cdist_back(g: Tensor, x1: Tensor, x2: Tensor, y: Tensor, p: float) -> list[Tensor]:
     if p == 0:
         return [full(x._spec.dense(), 0) for x in (x1, x2)]
-    away = _apart(x1, x2)
-    back = _norm_rule(g, away, y, p, (away.ndim - 1,), False)
-    assert back is not None
-    return [hooks.sum_to(_sum(back, -2), x1.shape), hooks.sum_to(e.neg(_sum(back, -3)), x2.shape)]
+    firsts, second = list[Tensor](), None
+    for s in _strips(x1, x2):
+        back = _lengths_back(g[s], _apart(x1[s], x2), y[s], p)
+        firsts.append(_sum(back, -2))
+        of_rows = _sum(back, -3)
+        second = of_rows if second is None else e.add(second, of_rows)
+    zero = full(g._spec.plain.like(()), 0)  # less which nothing is -0.0
+    return [hooks.sum_to(cat(firsts, -2), x1.shape), hooks.sum_to(e.sub(zero, second), x2.shape)]
 
 
 @differentiable("Cdist", unmoved="_cdist_forward", all=_cdist_back)
 def _cdist(x1: Tensor, x2: Tensor, *, p: float) -> Tensor:
-    away = _apart(x1, x2)
-    return _norm(away, ord=p, dims=(away.ndim - 1,), keepdim=False)
+    last = (max(x1.ndim, x2.ndim),)
+    found = [_norm(_apart(x1[s], x2), ord=p, dims=last, keepdim=False) for s in _strips(x1, x2)]
+    return found[0] if len(found) == 1 else cat(found, -2)
 
 
 def _euclidean_back(g: Tensor, x1: Tensor, x2: Tensor, y: Tensor) -> list[Tensor]:
@@ -232,8 +261,7 @@ def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
         return full(input._spec.dense(), 0)
     first, second = _pairs(input)
     away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
-    back = _norm_rule(g, away, y, p, (1,), False)
-    assert back is not None
+    back = _lengths_back(g, away, y, p)
     from nbgrad.ops.index.place import _spread
 
     base = input._spec.dense()
