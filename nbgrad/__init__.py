@@ -299,10 +299,19 @@ if _typing.TYPE_CHECKING:
     from nbgrad.process import set_flush_denormal as set_flush_denormal
     from nbgrad.process import set_num_interop_threads as set_num_interop_threads
     from nbgrad.process import typename as typename
+    from nbgrad.sparse import hsmm as hsmm
+    from nbgrad.sparse import hspmm as hspmm
+    from nbgrad.sparse import resize_as_sparse_ as resize_as_sparse_
+    from nbgrad.sparse import saddmm as saddmm
+    from nbgrad.sparse import smm as smm
+    from nbgrad.sparse import sparse_compressed_tensor as sparse_compressed_tensor
     from nbgrad.sparse import sparse_coo as sparse_coo
     from nbgrad.sparse import sparse_coo_tensor as sparse_coo_tensor
+    from nbgrad.sparse import sparse_csc as sparse_csc
+    from nbgrad.sparse import sparse_csc_tensor as sparse_csc_tensor
     from nbgrad.sparse import sparse_csr as sparse_csr
     from nbgrad.sparse import sparse_csr_tensor as sparse_csr_tensor
+    from nbgrad.sparse import sspaddmm as sspaddmm
     from nbgrad.storage import BFloat16Storage as BFloat16Storage
     from nbgrad.storage import BoolStorage as BoolStorage
     from nbgrad.storage import ByteStorage as ByteStorage
@@ -419,6 +428,15 @@ _later = {
     "serialization": "nbgrad.serialization",
     "sparse": "nbgrad.sparse",
     "sparse_coo": "nbgrad.sparse",
+    "sspaddmm": "nbgrad.sparse",
+    "sparse_csc_tensor": "nbgrad.sparse",
+    "sparse_csc": "nbgrad.sparse",
+    "sparse_compressed_tensor": "nbgrad.sparse",
+    "smm": "nbgrad.sparse",
+    "saddmm": "nbgrad.sparse",
+    "resize_as_sparse_": "nbgrad.sparse",
+    "hspmm": "nbgrad.sparse",
+    "hsmm": "nbgrad.sparse",
     "sparse_coo_tensor": "nbgrad.sparse",
     "sparse_csr": "nbgrad.sparse",
     "sparse_csr_tensor": "nbgrad.sparse",

@@ -161,7 +161,15 @@ from nbgrad.process import set_num_interop_threads as set_num_interop_threads
 from nbgrad.process import typename as typename
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
-from nbgrad.sparse._rows import sparse_csr_tensor as sparse_csr_tensor
+from nbgrad.sparse._compressed import sparse_compressed_tensor as sparse_compressed_tensor
+from nbgrad.sparse._compressed import sparse_csc_tensor as sparse_csc_tensor
+from nbgrad.sparse._compressed import sparse_csr_tensor as sparse_csr_tensor
+from nbgrad.sparse._more import hsmm as hsmm
+from nbgrad.sparse._more import hspmm as hspmm
+from nbgrad.sparse._more import resize_as_sparse_ as resize_as_sparse_
+from nbgrad.sparse._more import saddmm as saddmm
+from nbgrad.sparse._more import smm as smm
+from nbgrad.sparse._more import sspaddmm as sspaddmm
 from nbgrad.sparse._tensor import sparse_coo_tensor as sparse_coo_tensor
 from nbgrad.storage import BFloat16Storage as BFloat16Storage
 from nbgrad.storage import BoolStorage as BoolStorage
@@ -225,6 +233,7 @@ pi: _float
 preserve_format: _memory_format
 short: _dtype
 sparse_coo: _layout
+sparse_csc: _layout
 sparse_csr: _layout
 strided: _layout
 uint16: _dtype

@@ -66,14 +66,14 @@ def test_the_table_is_fresh(torch: ModuleType) -> None:
 
 
 USES: dict[str, Any] = {
-    "sparse_csc": lambda o: T.ones(2).new_zeros(2, layout=o),
+    "sparse_bsr": lambda o: T.ones(2).new_zeros(2, layout=o),
     "jit.export_opnames": lambda f: f(1),
     "export.ExportedProgram": lambda c: c(),
     "fx.passes.graph_drawer.FxGraphDrawer": lambda c: type("Mine", (c,), {})({}, 1),
     "package.PackageImporter": lambda c: c("file"),
     "distributed.init_device_mesh": lambda f: f("cpu", (2,)),
-    "Tensor.to_sparse_csc": lambda f: T.ones(2).to_sparse_csc(),
-    "Tensor.smm": lambda f: f(T.ones(2), 1),
+    "Tensor.to_sparse_bsr": lambda f: T.ones(2).to_sparse_bsr(1),
+    "Tensor.to_sparse_bsc": lambda f: f(T.ones(2), 1),
     "onnx.export": lambda f: f(1, file=2),
 }
 

@@ -39,6 +39,8 @@ def _names(torch: ModuleType) -> dict[str, Any]:
         "rows": torch.sparse_csr_tensor(
             torch.tensor([0, 1, 3]), torch.tensor([1, 0, 2]), torch.tensor([2.0, 3.0, 4.0]), (2, 3)
         ),
+        "columns": torch.sparse_csc_tensor([0, 1, 3], [1, 0, 1], torch.tensor([1.0, 2.0, 3.0]), (2, 2)),
+        "Q": torch.tensor([[0.0, 2, 0, 1], [3, 0, 0, 0], [0, 0, 0, 0], [1, 0, 4, 5]]),
         "d": torch.arange(6.0).reshape(3, 2),
         "D": torch.arange(6.0).reshape(2, 3) - 2,
     }
@@ -134,6 +136,99 @@ rows @ rows.t().to_sparse_csr()
 rows * 2, rows + rows, rows * rows, -rows, torch.relu(rows), rows.sum(), torch.addmm(torch.ones(2, 2), rows, d)
 rows.double(), rows.detach(), rows.clone(), rows.requires_grad_()
 D.to_sparse_csr(), s.to_sparse_csr(), twice.to_sparse_csr(), D.to_sparse(layout=torch.sparse_csr).layout
+torch.ones(2, 2, 3).to_sparse_csr(dense_dim=1)
+mixed.unsqueeze(0).to_dense().to_sparse(2).to_sparse_csr()
+twice * twice, twice * torch.eye(2).to_sparse(), torch.eye(2).to_sparse() * twice, torch.sparse_coo_tensor((2, 2)) * twice
+torch.smm(s,d)
+s.smm(d)
+torch.sspaddmm(twice,s,d)
+torch.sspaddmm(twice,s,d,beta=2,alpha=3)
+twice.sspaddmm(s,d)
+torch.hspmm(s,d)
+torch.hsmm(s,d)
+torch.saddmm(twice,s,d)
+torch.sparse.spdiags(torch.arange(9.).reshape(3,3),torch.tensor([0,-1,2]),(3,3))
+torch.sparse.spdiags(torch.arange(1.,5.),torch.tensor([1]),(4,4)).to_dense()
+torch.sparse.spdiags(torch.arange(9.).reshape(3,3),torch.tensor([0,-1,2]),(3,3),layout=torch.sparse_csr)
+torch.sparse.spdiags(torch.arange(10.).reshape(2,5),torch.tensor([-1,3]),(3,6)).to_dense()
+torch.sparse.sampled_addmm(rows,D,torch.ones(3,3))
+torch.sparse.sampled_addmm(rows,D,torch.ones(3,3),beta=.5,alpha=2)
+D.sparse_mask(s)
+torch.ones(2,2).sparse_mask(twice)
+(s*2).sparse_mask(s)
+D.sparse_mask(rows)
+d.to_dense()
+d.to_dense(torch.float64)
+s.clone().sparse_resize_((3,4),2,0)
+s.clone().sparse_resize_and_clear_((3,4),1,1)
+torch.resize_as_sparse_(torch.sparse_coo_tensor((1,1)),s)
+torch.sparse_coo_tensor((1,1)).resize_as_(s)
+torch.sparse_coo_tensor((1,1)).resize_as_sparse_(s)
+torch.zeros(2,layout=torch.strided)
+torch.zeros_like(d,layout=torch.sparse_coo)
+torch.zeros_like(d,layout=torch.sparse_csr)
+torch.zeros_like(s,layout=torch.strided)
+torch.empty_like(s)
+torch.zeros_like(rows)
+s.new_zeros(2,2)
+s.new_empty((2,2))
+s.new(2,3)
+s.new(torch.tensor([[0],[1]]),torch.tensor([2.]),(2,3))
+rows.clone().add_(rows)
+D.clone().add_(rows)
+D+rows
+rows+D
+rows*D
+rows.sum()
+rows.sum(1,keepdim=True)
+torch.sum(rows,0,keepdim=True)
+rows[0]
+rows[0,2]
+rows.select(1,0)
+rows.t()
+rows.t().t()
+rows.t().to_dense()
+rows.t()@torch.ones(2,2)
+rows.col_indices()
+(rows.numel(),rows._nnz(),rows.dense_dim(),rows.sparse_dim(),len(rows),rows.is_sparse,rows.is_sparse_csr)
+rows.clone()
+torch.addmm(torch.ones(2,2),rows,d)
+rows@rows.t().to_sparse_csr()
+rows@torch.ones(3)
+torch.ones(2,2)@rows
+torch.relu(rows)
+rows.double()
+rows.clone().copy_(rows*2)
+rows.clone().zero_()
+columns.to_dense()
+columns.to_sparse()
+columns.to_sparse_csr()
+Q.to_sparse_csc()
+Q.to_sparse().to_sparse_csc()
+Q.to_sparse_csr().to_sparse_csc()
+columns.t()
+Q.to_sparse_csr().t()
+columns@torch.ones(2,3)
+torch.ones(3,2)@columns
+columns@torch.ones(2)
+columns+columns
+columns*2
+2*columns
+columns.sin()
+torch.relu(columns)
+-columns
+columns.sum()
+abs(columns)
+columns.double()
+columns.clone()
+columns.detach()
+columns[0]
+columns.select(1,0)
+torch.addmm(torch.ones(2,2),columns,torch.ones(2,2))
+Q.to_sparse(layout=torch.sparse_csc)
+Q.to_sparse(layout=torch.sparse_csr)
+torch.sparse_compressed_tensor([0,1,3],[1,0,1],[1.,2.,3.],(2,2),layout=torch.sparse_csc)
+torch.sparse_compressed_tensor([0,1,3],[1,0,1],[1.,2.,3.],layout=torch.sparse_csr)
 """
 
 REFUSED = """
@@ -190,6 +285,42 @@ s.crow_indices()
 D.crow_indices()
 torch.sparse.sum(rows)
 torch.sparse_csr_tensor([0, 1, 3], [1, 0], [2.0, 3.0, 4.0], (2, 3), check_invariants=True)
+torch.smm(d,s)
+torch.smm(s,D)
+torch.hspmm(d,s)
+torch.hspmm(s,D)
+torch.sspaddmm(twice,s,s)
+torch.sspaddmm(s,s,d)
+s.clone().sparse_resize_((1, 1), 2, 0)
+s.clone().sparse_resize_((3, 4), 1, 1)
+s.clone().resize_as_(twice)
+torch.sparse.spdiags(torch.ones(2,3),torch.tensor([0]),(3,3))
+torch.sparse.spdiags(torch.ones(2,3),torch.tensor([0,0]),(3,3))
+torch.sparse.spdiags(torch.ones(2,3),torch.tensor([0,1]),(3,))
+torch.sparse.spdiags(torch.ones(2,3),torch.tensor([0.,1.]),(3,3))
+torch.sparse.sampled_addmm(rows,D,torch.ones(2,3))
+torch.sparse.sampled_addmm(rows,torch.ones(3,3),torch.ones(3,3))
+d.sparse_mask(s)
+s.to_dense(torch.float64)
+s.clone().sparse_resize_((3,4),2,1)
+s.clone().sparse_resize_and_clear_((3,4),1,2)
+torch.ones(2,3,layout=torch.sparse_coo)
+torch.full((2,3),1.,layout=torch.sparse_coo)
+rows.row_indices()
+rows.ccol_indices()
+s.ccol_indices()
+d.ccol_indices()
+columns.crow_indices()
+torch.sparse_compressed_tensor([0,1,3],[1,0,1],[1.,2.,3.],layout=torch.sparse_coo)
+torch.sparse_compressed_tensor([0,1,3],[1,0,1],[1.,2.,3.])
+torch.sparse_csc_tensor([0,1,4],[1,0,1],[1.,2.,3.],(2,2), check_invariants=True)
+torch.sparse_csr_tensor([0,1,4],[1,0,1],[1.,2.,3.],(2,2), check_invariants=True)
+torch.sparse_csr_tensor([1,1,3],[1,0,1],[1.,2.,3.],(2,2), check_invariants=True)
+torch.sparse_csr_tensor([0,1,3],[1,1,0],[1.,2.,3.],(2,2), check_invariants=True)
+torch.sparse_csr_tensor([0,1,3],[1,0,2],[1.,2.,3.],(2,2), check_invariants=True)
+torch.sparse_csr_tensor([0,1,3],[1,0],[1.,2.,3.],(2,2), check_invariants=True)
+torch.sparse_csr_tensor([0,1,3],[1,0,1],[1.,2.,3.],(3,2), check_invariants=True)
+torch.sparse_csr_tensor([0,3,1],[1,0,1],[1.,2.,3.],(2,2), check_invariants=True)
 """
 
 # Where PyTorch has the name of an operator, that of a function is said here.
@@ -203,6 +334,15 @@ torch.nonzero(s)
 torch.equal(c, c)
 torch.dot(s, s)
 s.resize_(2, 3)
+torch.sparse.sampled_addmm(s,D,torch.ones(3,3))
+d.sparse_mask(d)
+d.sparse_resize_((3,4),2,0)
+d.sparse_resize_and_clear_((3,4),1,1)
+torch.rand(2,layout=torch.sparse_coo)
+torch.eye(2,layout=torch.sparse_coo)
+torch.arange(2,layout=torch.sparse_coo)
+rows.view(3,2)
+torch.equal(rows,rows)
 """
 
 
@@ -529,12 +669,36 @@ def test_writes() -> None:
 
 
 def test_other_layouts_are_refused_by_name() -> None:
-    with pytest.raises(NotImplementedError, match=r"torch\.sparse_coo"):
-        T.zeros(2, 3, layout=T.sparse_coo)
-    with pytest.raises(NotImplementedError, match="sparse_csr"):
-        T.ones(2, 2, layout=T.sparse_csr)
-    with pytest.raises(NotImplementedError, match="sparse_csc"):
-        T.ones(2, 2).to_sparse_csc()
+    with pytest.raises(NotImplementedError, match="sparse_bsr"):
+        T.ones(2, 2).to_sparse_bsr((1, 1))
+    with pytest.raises(NotImplementedError, match="where that has entries alone"):
+        T.eye(2).to_sparse().requires_grad_().to_dense(masked_grad=False)
+
+
+def test_a_leaf_by_columns_gets_a_gradient_by_columns() -> None:
+    leaf = T.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [1.0, 2.0, 3.0], (2, 2), requires_grad=True)
+    (leaf.t() @ T.tensor([[1.0], [10.0]])).pow(2).sum().backward()
+    assert leaf.grad.layout is T.sparse_csc
+    assert leaf.grad.to_dense().tolist() == [[0.0, 64.0], [200.0, 640.0]]
+
+
+def test_gradients_pass_from_one_layout_to_another() -> None:
+    x = T.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 4.0]], requires_grad=True)
+    made = x.to_sparse_csr().to_sparse_csc().t().to_sparse().coalesce()
+    assert made.values().tolist() == [3.0, 2.0, 1.0, 4.0]
+    (made.values() * T.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
+    assert x.grad.tolist() == [[0.0, 2.0, 3.0], [1.0, 0.0, 4.0]]
+
+
+@pytest.mark.oracle
+def test_files_of_compressed_ones_go_both_ways(torch: ModuleType) -> None:
+    for writer, reader in ((T, torch), (torch, T)):
+        for name in ("to_sparse_csr", "to_sparse_csc"):
+            file = io.BytesIO()
+            s = getattr(writer.tensor([[0.0, 2.0], [3.0, 4.0]]), name)()
+            writer.save([s], file)
+            file.seek(0)
+            assert repr(reader.load(file)) == repr([s])
 
 
 def test_no_function_looks_at_its_arguments_for_them() -> None:

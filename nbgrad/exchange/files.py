@@ -135,7 +135,14 @@ class Layout:
 
 
 def rebuild_sparse(layout: object, data: tuple[Any, ...]) -> Any:
-    """A sparse tensor of indices, values, sizes and whether these are in order, which older files do not say."""
+    """A sparse tensor of indices, values, sizes and whether these are in order, which older files do not say; or of where rows or columns
+    begin, indices, values and sizes."""
+    if layout in ("torch.sparse_csr", "torch.sparse_csc") and len(data) == 4:
+        if not all([isinstance(t, Tensor) for t in data[:3]]):
+            raise UnpicklingError(
+                f"a sparse tensor of layout {layout} has no indices and values that serve here"
+            )
+        return classes.known["compressed"](layout, *data)
     at, values, size, *whole = data
     if layout != "torch.sparse_coo" or not (isinstance(at, Tensor) and isinstance(values, Tensor)):
         raise UnpicklingError(f"a sparse tensor of layout {layout} has no indices and values that serve here")

@@ -12,17 +12,28 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Size
 from nbgrad.sparse import _forms
-from nbgrad.sparse._rows import RowTensor as _RowTensor
-from nbgrad.sparse._rows import sparse_csr as sparse_csr
-from nbgrad.sparse._rows import sparse_csr_tensor as sparse_csr_tensor
+from nbgrad.sparse._compressed import Compressed as _Compressed
+from nbgrad.sparse._compressed import sparse_compressed_tensor as sparse_compressed_tensor
+from nbgrad.sparse._compressed import sparse_csc as sparse_csc
+from nbgrad.sparse._compressed import sparse_csc_tensor as sparse_csc_tensor
+from nbgrad.sparse._compressed import sparse_csr as sparse_csr
+from nbgrad.sparse._compressed import sparse_csr_tensor as sparse_csr_tensor
+from nbgrad.sparse._more import hsmm as hsmm
+from nbgrad.sparse._more import hspmm as hspmm
+from nbgrad.sparse._more import resize_as_sparse_ as resize_as_sparse_
+from nbgrad.sparse._more import saddmm as saddmm
+from nbgrad.sparse._more import sampled_addmm as sampled_addmm
+from nbgrad.sparse._more import smm as smm
+from nbgrad.sparse._more import spdiags as spdiags
+from nbgrad.sparse._more import sspaddmm as sspaddmm
 from nbgrad.sparse._tensor import SparseTensor as _SparseTensor
 from nbgrad.sparse._tensor import sparse_coo as sparse_coo
 from nbgrad.sparse._tensor import sparse_coo_tensor as sparse_coo_tensor
 
 
 def _need_sparse(t: Any) -> Any:
-    if not isinstance(t, _SparseTensor) or isinstance(t, _RowTensor):
-        kind = "SparseCsr" if isinstance(t, _RowTensor) else "Strided"
+    if not isinstance(t, _SparseTensor) or isinstance(t, _Compressed):
+        kind = t._kind if isinstance(t, _Compressed) else "Strided"
         raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {kind}")
     return t
 
@@ -117,4 +128,4 @@ _KINDS += [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]
     DoubleTensor,
 ) = (_Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "__doc__": _WORDS}) for d in _KINDS)
 
-__all__ = ["addmm", "log_softmax", "mm", "softmax", "sum"]
+__all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from nbgrad.autograd import _run
 from nbgrad.core.tensor import Tensor, hooks
@@ -30,7 +30,6 @@ from nbgrad.sparse._products import merged, product
 from nbgrad.sparse._tensor import (
     SparseTensor,
     coalesced,
-    complete,
     dense,
     form,
     forms,
@@ -50,11 +49,15 @@ from nbgrad.tape.modes import state
 def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     if dtype is not None:
         raise RuntimeError("dtype argument is not supported by sparse_to_dense")
+    if masked_grad is False and self.requires_grad:
+        raise NotImplementedError("nbgrad has the gradient of a sparse tensor where that has entries alone")
     return dense(self)
 
 
 @form("to_sparse", "to_sparse_coo")
 def to_sparse(self: SparseTensor, sparse_dim: Any = None, *, layout: Any = None) -> SparseTensor:
+    if str(layout) in ("torch.sparse_csr", "torch.sparse_csc"):
+        return cast(SparseTensor, _laid_out(self, str(layout)))
     return self if sparse_dim in (None, len(self._pattern.sizes)) else of_dense(dense(self), sparse_dim)
 
 
@@ -336,14 +339,16 @@ def mul(input: Any, other: Any) -> Any:
         if tuple(shape) != tuple(input.shape):
             refuse("expand")
         return made(input._pattern, input._held * values_there(input, other.broadcast_to(shape)))
-    a = coalesced(input)
-    b = a if input is other else coalesced(other)
+    a, b = input, other
     p, q = a._pattern, b._pattern
     if p.sizes != q.sizes or input.ndim != other.ndim:
         raise RuntimeError(
             "sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of sparse dimensions, and "
             "shape of sparse dimensions"
         )
+    if not (p.whole and q.whole):  # those that are not summed up are multiplied one by one, also with nothing
+        kept, factor = (b, a) if not q.whole else (a, b)
+        return made(kept._pattern, _times(kept, coalesced(factor)))
     if p is q:
         return made(p, a._held * b._held)
     if not p.count or not q.count:
@@ -355,6 +360,16 @@ def mul(input: Any, other: Any) -> Any:
         here = index_select(spot, 0, there)
     both = index_select(a._held, 0, here) * index_select(b._held, 0, there)
     return made(Pattern(index_select(p.at, 1, here), p.sizes, True), both)
+
+
+def _times(kept: SparseTensor, s: SparseTensor) -> Tensor:
+    """Entries times those that `s`, which names places once, has at their places; zero where it has none."""
+    places, wanted, held = s._pattern.flat(), kept._pattern.flat(), s._held
+    if not s._pattern.count:
+        return kept._held * 0
+    spot = searchsorted(places, wanted).clamp(max=s._pattern.count - 1)
+    there = (index_select(places, 0, spot) == wanted).reshape(-1, *[1] * (held.ndim - 1))
+    return cast(Tensor, e.where(there, kept._held * index_select(held, 0, spot), 0))
 
 
 @form("div", "divide", "true_divide", "__truediv__", "__div__")
@@ -777,20 +792,32 @@ def select_many(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     return made(pattern, index_select(input._held, 0, entry))
 
 
+def _laid_out(self: SparseTensor, layout: str) -> Any:
+    parts = import_module(f"{__package__}._compressed")
+    return parts.of(self, parts.compressed[layout])
+
+
 @form("to_sparse_csr")
 def to_sparse_csr(self: SparseTensor, dense_dim: Any = None) -> Any:
-    return import_module(f"{__package__}._rows").of(self)
+    return _laid_out(self, "torch.sparse_csr")
 
 
-def _not_by_rows(name: str) -> None:
+@form("to_sparse_csc")
+def to_sparse_csc(self: SparseTensor, dense_dim: Any = None) -> Any:
+    return _laid_out(self, "torch.sparse_csc")
+
+
+def _not_compressed(name: str, kind: str) -> None:
     def function(self: SparseTensor) -> Any:
-        raise RuntimeError(f"{name} expected sparse row compressed tensor layout but got Sparse")
+        raise RuntimeError(f"{name} expected sparse {kind} compressed tensor layout but got Sparse")
 
     form(name)(function)
 
 
-_not_by_rows("crow_indices")
-_not_by_rows("col_indices")
+for _name, _kind in dict(
+    crow_indices="row", col_indices="row", ccol_indices="column", row_indices="column"
+).items():
+    _not_compressed(_name, _kind)
 
 
 @form("sparse_mask")
@@ -799,7 +826,7 @@ def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
         raise RuntimeError(
             f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size {list(mask.shape)}"
         )
-    return made(mask._pattern, values_there(mask, self))
+    return mask.with_values(values_there(mask, self))
 
 
 # ---------------------------------------------------------------- reductions
@@ -862,6 +889,3 @@ def softmax_of(input: SparseTensor, dim: int, logarithm: bool, dtype: Any = None
     if logarithm:
         return made(p, moved - index_select(total.log(), 0, own))
     return made(p, moved.exp() / index_select(total, 0, own))
-
-
-complete(SparseTensor, forms, "SparseCPU")

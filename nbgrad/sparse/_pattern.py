@@ -79,7 +79,7 @@ class Pattern:
         if self._turned is None:
             made = Pattern(self.at.flip(0), self.sizes[::-1], False)
             made._ways = {1 - d: way for d, way in self._ways.items()}
-            self._turned = made
+            self._turned, made._turned = made, self
         return self._turned
 
     def gathered(self) -> tuple[Pattern, Tensor | None]:

@@ -83,8 +83,10 @@ def refuse(name: str, where: str = "SparseCPU") -> NoReturn:
 def complete(kind: type, by_name: dict[str, Callable[..., Any]], where: str) -> None:
     """Let instances of a kind answer: methods that have a form are that, others that Tensor has are refused, and functions come to the
     same when they meet one."""
+    own = {name for one in kind.__mro__[: kind.__mro__.index(SparseTensor)] for name in vars(one)}
+    own |= set(vars(kind)) | NEVER | SAME | _SHARED
     for name, found in vars(Tensor).items():
-        if name in NEVER or name in SAME or name in vars(kind) or name in _SHARED:
+        if name in own:
             continue
         if type(found) is FunctionType:
             setattr(kind, name, by_name[name] if name in by_name else _refusing(name, where))
