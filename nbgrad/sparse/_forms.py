@@ -366,7 +366,7 @@ def _times(kept: SparseTensor, s: SparseTensor) -> Tensor:
     """Entries times those that `s`, which names places once, has at their places; zero where it has none."""
     places, wanted, held = s._pattern.flat(), kept._pattern.flat(), s._held
     if not s._pattern.count:
-        return kept._held * 0
+        return zeros(kept._held._spec.dense())
     spot = searchsorted(places, wanted).clamp(max=s._pattern.count - 1)
     there = (index_select(places, 0, spot) == wanted).reshape(-1, *[1] * (held.ndim - 1))
     return cast(Tensor, e.where(there, kept._held * index_select(held, 0, spot), 0))
