@@ -90,6 +90,27 @@ def test_what_cannot_be_solved_is_said(played: Solver) -> None:
     assert T.linalg.det(a).tolist() == [1, 0] and T.linalg.slogdet(none)[0].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        T.linalg.matrix_exp,
+        T.linalg.det,
+        T.linalg.svdvals,
+        T.linalg.inv,
+        T.linalg.cholesky,
+        T.linalg.qr,
+        T.linalg.eigh,
+    ],
+)
+def test_of_complex_matrices_nothing_is_asked(call: Any, played: Solver) -> None:
+    """Of `matrix_exp` the real parts would be taken without a word."""
+    with pytest.raises(
+        NotImplementedError, match=r"no CUDA kernel in this release; move its operand with .cpu\(\)$"
+    ):
+        call(T.ones(2, 2, dtype=T.complex64, device="cuda"))
+    assert not played.asked
+
+
 @pytest.mark.emulated
 def test_nothing_is_asked_of_nothing(played: Solver) -> None:
     nothing = T.ones(0, 3, 3, device="cuda"), T.ones(2, 0, 0, device="cuda")

@@ -117,7 +117,7 @@ def unread(name: str, *operands: Tensor, asks: bool = False) -> bool:
     device without such a routine are refused: without any, or, if the caller `asks` the device's library, without that."""
     for t in operands:
         if not t.is_cpu and t._spec.backend.holds and not (asks and solver.has(t)):
-            library = ", or pip install 'nbgrad[cusolver]'" * asks
+            library = ", or pip install 'nbgrad[cusolver]'" * (asks and not t._spec.dtype.is_complex)
             raise NotImplementedError(
                 f"{name}: no CUDA kernel in this release; move its operand with .cpu(){library}"
             )
