@@ -90,6 +90,7 @@ def test_what_cannot_be_solved_is_said(played: Solver) -> None:
     assert T.linalg.det(a).tolist() == [1, 0] and T.linalg.slogdet(none)[0].tolist() == [0, 0]
 
 
+@pytest.mark.emulated
 @pytest.mark.parametrize(
     "call",
     [
