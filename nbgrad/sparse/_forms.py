@@ -346,7 +346,9 @@ def mul(input: Any, other: Any) -> Any:
             "sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of sparse dimensions, and "
             "shape of sparse dimensions"
         )
-    if not (p.whole and q.whole):  # those that are not summed up are multiplied one by one, also with nothing
+    if (
+        p.count and q.count and not (p.whole and q.whole)
+    ):  # those that are not summed up are multiplied one by one, also with nothing
         kept, factor = (b, a) if not q.whole else (a, b)
         return made(kept._pattern, _times(kept, coalesced(factor)))
     if p is q:
@@ -365,8 +367,6 @@ def mul(input: Any, other: Any) -> Any:
 def _times(kept: SparseTensor, s: SparseTensor) -> Tensor:
     """Entries times those that `s`, which names places once, has at their places; zero where it has none."""
     places, wanted, held = s._pattern.flat(), kept._pattern.flat(), s._held
-    if not s._pattern.count:
-        return zeros(kept._held._spec.dense())
     spot = searchsorted(places, wanted).clamp(max=s._pattern.count - 1)
     there = (index_select(places, 0, spot) == wanted).reshape(-1, *[1] * (held.ndim - 1))
     return cast(Tensor, e.where(there, kept._held * index_select(held, 0, spot), 0))
