@@ -22,7 +22,6 @@ _resting = _collector.rest()
 # isort: split
 from nbgrad import _to_sparse as _to_sparse
 from nbgrad import autograd as autograd
-from nbgrad import fft as fft
 from nbgrad import func as func
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
@@ -225,6 +224,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import cuda as cuda
     from nbgrad import distributed as distributed
     from nbgrad import distributions as distributions
+    from nbgrad import fft as fft
     from nbgrad import futures as futures
     from nbgrad import fx as fx
     from nbgrad import hub as hub
@@ -337,6 +337,7 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _later = {
+    "fft": "nbgrad.fft",
     "DispatchKeySet": "nbgrad._C",
     "native_batch_norm": "nbgrad._aten.own",
     "cond": "nbgrad._control",

@@ -1,5 +1,6 @@
 """Fourier transforms under PyTorch's names: `torch.fft`."""
 
+from nbgrad.core.arguments import guard_module as _guard_module
 from nbgrad.ops.transform.along import (
     fft,
     fft2,
@@ -46,3 +47,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+_guard_module("fft", globals())

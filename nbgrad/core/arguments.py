@@ -40,6 +40,7 @@ from nbgrad.core.signatures import (
     _sequence,
     _table,
     check,
+    functions,
     kinds,
     signatures,
 )
@@ -480,7 +481,7 @@ def guard_modules(package: dict[str, Any]) -> None:
     overrides.armed.namespaces = partial(_namespaces, package)
     for path in _table():
         where, _, name = path.rpartition(".")
-        if where == "inner":  # what only PyTorch's own Python calls
+        if where in ("inner", "fft"):  # what only PyTorch's own Python calls, and what is read later
             continue
         if where == "Tensor":
             put: Callable[[Any], None] = partial(setattr, Tensor, name)
@@ -499,6 +500,14 @@ def guard_modules(package: dict[str, Any]) -> None:
         if name in package and name in functional:
             functional[name] = package[name]
     _name_methods()
+
+
+def guard_module(where: str, names: dict[str, Any]) -> None:
+    """The same of one that is read when it is first named."""
+    for path in functions(where):
+        name = path.rpartition(".")[2]
+        if name in names:
+            names[name] = guard(path, names[name])
 
 
 def _name_methods() -> None:

@@ -11,7 +11,6 @@ from nbgrad.ops.arrange.padding import constant_pad_nd, pad
 from nbgrad.ops.arrange.parts import windows_back
 from nbgrad.ops.make.filled import ones
 from nbgrad.ops.pointwise.parts import complex as _complex
-from nbgrad.ops.transform.fft import BY_COUNT, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c
 from nbgrad.ops.views.parts import imag, real, view_as_real
 from nbgrad.ops.views.slices import narrow
 
@@ -145,6 +144,8 @@ def stft(
         pieces = pieces * _centred(window, n_fft)
     if pieces.dtype.narrow:
         raise RuntimeError(f"MKL FFT doesn't support tensors of type: {pieces.dtype.scalar_name}")
+    from nbgrad.ops.transform.fft import BY_ROOT, NONE, _fft_c2c, _fft_r2c  # which few programs need
+
     by = BY_ROOT if normalized else NONE
     if pieces.is_complex():
         if onesided:
@@ -217,6 +218,8 @@ def istft(
     made = ones(win_length, dtype=input.dtype.to_real(), device=input.device) if window is None else window
     wide = _centred(made, n_fft)
     pieces = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(1, 2)
+    from nbgrad.ops.transform.fft import BY_COUNT, BY_ROOT, _fft_c2c, _fft_c2r
+
     by = BY_ROOT if normalized else BY_COUNT
     if return_complex:
         if half:
