@@ -34,7 +34,9 @@ class _Rest:
 
 
 _MARK = object()
-_seen: list[list[object]] = []  # one that the collector knows, until the program freezes it: to count all takes 3 ms
+_seen: list[
+    list[object]
+] = []  # one that the collector knows, until the program freezes it: to count all takes 3 ms
 
 
 def rest() -> _Rest:

@@ -50,9 +50,21 @@ def read_off(call: Callable[..., Any], tensors: Sequence[Tensor]) -> Run | None:
         state.grad = before
 
 
-def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | None:
-    """What gives the results of `run`, of such tensors, the record that these results of a call have: one node, of an op of these tensors
-    in this order, whose settings are no values of theirs."""
+class _Turned:
+    """What records calls whose op takes their tensors in another order."""
+
+    __slots__ = ("noted", "order")
+
+    def __init__(self, noted: Prepared, order: list[int]) -> None:
+        self.noted, self.order = noted, order
+
+    def record(self, result: Any, tensors: Sequence[Tensor]) -> None:
+        self.noted.record(result, tuple([tensors[k] for k in self.order]))
+
+
+def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | _Turned | None:
+    """What gives the results of `run`, of such tensors, the record that these results of a call have: one node, of an op of these tensors,
+    whose settings are no values of theirs."""
     outs = found if isinstance(found, tuple) else (found,)
     node: Any = outs[0]._node if isinstance(outs[0], Tensor) else None
     if shared.rare or not isinstance(node, Node) or type(node.rule) is not OpRule or node.static is None:
@@ -60,7 +72,15 @@ def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | None
     (static, specs, made), op = node.static, node.rule.op
     if op.variadic or op.views or op.shapes or not all([_settles(v) for v in static.values()]):
         return None
-    if specs != tuple([t._spec for t in tensors]) or not all([isinstance(t, Tensor) for t in outs]):
+    # In another order only where each can be told from the others by how it lies.
+    own = [t._spec for t in tensors]
+    turned = specs != tuple(own)
+    if turned:
+        if len({*own}) < len(own) or {*specs} != {*own} or len(specs) != len(own):
+            return None
+        order = [own.index(sp) for sp in specs]
+        tensors = [tensors[k] for k in order]
+    if not all([isinstance(t, Tensor) for t in outs]):
         return None
     if (made if type(made) is tuple else (made,)) != tuple([t._spec for t in outs]):
         return None
@@ -74,7 +94,8 @@ def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | None
         or any([at for at, _ in asked[len(node.next) :]])
     ):
         return None
-    return Prepared(op, specs, static, run)
+    noted = Prepared(op, specs, static, run)
+    return _Turned(noted, order) if turned else noted
 
 
 def _settles(x: Any) -> bool:

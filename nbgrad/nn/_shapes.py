@@ -34,6 +34,23 @@ def _quick_shuffle(input: Spec, upscale_factor: Any) -> Quick | None:
     return _copied(input, (*lead, of, r, r, h, w), order, (*lead, of, h * r, w * r))
 
 
+def _quick_unshuffle(input: Spec, downscale_factor: Any) -> Quick | None:
+    r, (*lead, c, h, w) = downscale_factor, tuple(input.shape)
+    if type(r) is not int or not input.numel:
+        return None
+    n = len(lead)
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return _copied(input, (*lead, c, h // r, r, w // r, r), order, (*lead, c * r * r, h // r, w // r))
+
+
+def _quick_mix(input: Spec, groups: Any) -> Quick | None:
+    batch, c, *rest = tuple(input.shape)
+    if type(groups) is not int or not input.numel:
+        return None
+    order = (0, 2, 1, *range(3, input.ndim + 1))
+    return _copied(input, (batch, groups, c // groups, *rest), order, tuple(input.shape))
+
+
 @differentiable(
     "PixelShuffle",
     tangent=LINEAR,
@@ -100,6 +117,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     return _shuffle(input, r=r)
 
 
+@quickly(_quick_unshuffle, devices=True)
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     """[..., c, h * r, w * r] as [..., c * r^2, h, w], r being `downscale_factor`: what undoes `pixel_shuffle`.
 
@@ -123,6 +141,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     return _unshuffle(input, r=r)
 
 
+@quickly(_quick_mix, devices=True)
 def channel_shuffle(input: Any, groups: int) -> Tensor:
     """The channels (dimension 1) of each of `groups` groups, taken in turn: the first of every group, then the second of every
     group.

@@ -9,11 +9,11 @@ from typing import Any
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.op import ElementwiseOp, Op
 from nbgrad.core.plan import Plan, number_type, plan_for
-from nbgrad.core.tensor import Tensor, hooks, requires
+from nbgrad.core.tensor import Tensor, hooks, requires, wrap
 from nbgrad.core.writes import check_write
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import apart, differentiable, into
-from nbgrad.dispatch.quick import replayed
+from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op, written_by
 from nbgrad.memory import dtypes, layout
@@ -31,6 +31,7 @@ from nbgrad.ops.linear.refusals import (
     _word,
 )
 from nbgrad.ops.pointwise.arithmetic import _add, mul
+from nbgrad.ops.pointwise.numeric import _addcmul
 from nbgrad.ops.pointwise.operators import add
 from nbgrad.ops.views.copy import clone, copy_memory, in_place, to_dtype
 from nbgrad.ops.views.order import _permute, _t
@@ -333,8 +334,18 @@ def _addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any, alpha: Any) -
     return add(_times(input, beta), product)
 
 
+def _quick_addr(input: Spec, vec1: Spec, vec2: Spec, *, beta: Any, alpha: Any, out: Any) -> Quick | None:
+    """Of one dtype, added as they are."""
+    alike = input.dtype is vec1.dtype is vec2.dtype and input.dtype.is_floating_point
+    if out is not None or beta != 1 or alpha != 1 or not alike or input.dtype.narrow:
+        return None
+    (rows,), (step,) = vec1.shape, vec1.strides
+    column = vec1.like((rows, 1), (step, 1))
+    return lambda t, x, y: _addcmul(t, wrap(x._buf, column), y, 1)
+
+
 @method
-@replayed
+@quickly(_quick_addr, devices=True)
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
