@@ -219,6 +219,28 @@ def copied_as(copied: Prepared, op: Op, static: dict[str, Any], made: Spec, run:
     return plan
 
 
+def in_turn(
+    first: Prepared | Callable[[Tensor], Tensor], between: Spec, second: Prepared, run: Run
+) -> Prepared:
+    """What a settled function answers that comes to one op (or a view) and another of its result, which nobody sees, and of which neither
+    keeps a value: `run` computes both."""
+
+    def record(result: Tensor, t: Tensor) -> None:
+        if isinstance(first, Prepared):
+            made = wrap(_NOWHERE, between)
+            first.record(made, (t,))
+        else:
+            made = first(t)
+        second.record(result, (made,))
+
+    plan = Prepared(second.op, second.spec, second.static, run)
+    plan.recorders = SimpleNamespace(get=lambda asked: record)
+    return plan
+
+
+_NOWHERE = np.empty(0, _bytes)
+
+
 def _then(run: Run, result: Callable[[Any], Any]) -> Run:
     return lambda t: result(run(t))
 

@@ -143,6 +143,37 @@ def test_real_numbers_that_are_no_neighbours(n: int) -> None:
         )
 
 
+@pytest.mark.parametrize("n", [1, 3, 6, 7, 12, 33, 134])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((6,), 0), ((2, 9), 1), ((9, 2), 0), ((2, 70), 1), ((2, 6, 3), 1)]
+)
+def test_of_another_length(n: int, shape: tuple[int, ...], dim: int) -> None:
+    """Cut, or padded with zeros, by the short way, which is remembered, and with a history of two nodes."""
+    x = T.from_numpy(numbers(*shape))
+    for t in (x, x.real):
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+            if t.is_complex() and name in ("rfft", "ihfft"):
+                continue
+            leaf = t.detach().clone().requires_grad_()
+            for _ in range(2):
+                made = getattr(T.fft, name)(leaf, n, dim)
+                want = getattr(np.fft, name)(t.detach().numpy(), n, axis=dim)
+                assert_near(made.detach().resolve_conj(), want, "float64", (name, t.dtype))
+            g = T.ones_like(made)
+            (got,) = T.autograd.grad(made, leaf, g)
+            have = t.shape[dim]
+            whole = T.zeros(*shape[:dim], 140, *shape[dim + 1 :], dtype=t.dtype)
+            whole.narrow(dim, 0, have).copy_(t)
+            there = (
+                whole.narrow(dim, 0, n // 2 + 1 if name in ("irfft", "hfft") else n).clone().requires_grad_()
+            )
+            again = getattr(T.fft, name)(there, n, dim)
+            (want,) = T.autograd.grad(again, there, g)
+            few = min(have, want.shape[dim])
+            np.testing.assert_allclose(got.narrow(dim, 0, few), want.narrow(dim, 0, few), rtol=0, atol=1e-12)
+            assert not got.narrow(dim, few, have - few).any()
+
+
 def test_what_is_no_number_stays_in_its_own_transform() -> None:
     x = T.ones(16, 64)
     x[3, 5] = x[8, 0] = float("nan")

@@ -102,18 +102,18 @@ def flipud(input: Tensor) -> Tensor:
 
 def _roll_each(x: Tensor, shifts: Ints, dims: Ints) -> Tensor:
     if dims:
-        return _rolled(x, shifts=shifts, dims=tuple(d + 1 for d in dims))
+        return rolled(x, shifts=shifts, dims=tuple(d + 1 for d in dims))
     lines = reshape(x, (tuple.__getitem__(x.shape, 0), -1))
-    return reshape(_rolled(lines, shifts=shifts, dims=(1,)), x.shape)
+    return reshape(rolled(lines, shifts=shifts, dims=(1,)), x.shape)
 
 
 @prepared(
     "Roll",
     tangent=LINEAR,
     batch=_roll_each,
-    input=lambda g, shifts, dims: _rolled(g, shifts=tuple(-s for s in shifts), dims=dims),
+    input=lambda g, shifts, dims: rolled(g, shifts=tuple(-s for s in shifts), dims=dims),
 )
-def _rolled(input: Spec, *, shifts: Ints, dims: Ints) -> Run:
+def rolled(input: Spec, *, shifts: Ints, dims: Ints) -> Run:
     """Without dimensions, the elements as one line."""
     if not input.numel:
         return lambda t: empty(input.dense())
@@ -176,7 +176,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
         raise RuntimeError("`shifts` required")
     if (along or len(by) != 1) and len(by) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
-    return call_of(_rolled, input, shifts=by, dims=tuple([layout.own_dim(d, input.ndim) for d in along]))
+    return call_of(rolled, input, shifts=by, dims=tuple([layout.own_dim(d, input.ndim) for d in along]))
 
 
 def _triangle(name: str, node_name: str, upper: bool, words: str) -> Callable[..., Any]:

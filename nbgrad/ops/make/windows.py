@@ -9,6 +9,7 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.counted import arange
+from nbgrad.ops.make.factories import of_numbers
 from nbgrad.ops.make.filled import empty, ones
 from nbgrad.ops.pointwise.gamma import i0
 from nbgrad.ops.views.join import cat
@@ -36,7 +37,8 @@ def _window(
     if window_length == 1:
         return ones(1, requires_grad=grad, **where)
     count = window_length + bool(periodic)
-    found = made(arange(count, **{**where, "dtype": d}), count - 1)
+    given = {name: value for name, value in where.items() if value is not None}
+    found = made(arange(count, **{**given, "dtype": d}), count - 1)
     found = found[:window_length].clone() if periodic else found
     return found.requires_grad_() if grad else found
 
@@ -44,6 +46,7 @@ def _window(
 _WORDS = {dtypes.int64: "long int", dtypes.int32: "int", dtypes.bool_: "bool"}
 
 
+@of_numbers
 def bartlett_window(
     window_length: int,
     periodic: bool = True,
@@ -69,6 +72,7 @@ def bartlett_window(
     return _window("bartlett_window", window_length, periodic, made, **where)
 
 
+@of_numbers
 def blackman_window(
     window_length: int,
     periodic: bool = True,
@@ -93,6 +97,7 @@ def blackman_window(
     return _window("blackman_window", window_length, periodic, made, **where)
 
 
+@of_numbers
 def hamming_window(
     window_length: int,
     periodic: bool = True,
@@ -114,6 +119,7 @@ def hamming_window(
     return _window("hamming_window", window_length, periodic, _cosines(alpha, beta), **where)
 
 
+@of_numbers
 def hann_window(
     window_length: int,
     periodic: bool = True,
@@ -137,6 +143,7 @@ def _cosines(alpha: float, beta: float) -> Callable[[Tensor, int], Tensor]:
     return lambda n, last: (n * (math.pi * 2 / last)).cos() * -beta + alpha
 
 
+@of_numbers
 def kaiser_window(
     window_length: int,
     periodic: bool = True,

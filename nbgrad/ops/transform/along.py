@@ -6,19 +6,31 @@ first, that is refused first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nbgrad.base.records import NamedTuple
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into
-from nbgrad.dispatch.prepared import call_of, settled
+from nbgrad.dispatch.prepared import call_of, in_turn, settled
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
-from nbgrad.ops.arrange.padding import constant_pad_nd
+from nbgrad.memory.storage import Marked
+from nbgrad.ops.arrange.padding import _constant, _padded, _told, constant_pad_nd
 from nbgrad.ops.pointwise.parts import conj, conj_physical
-from nbgrad.ops.transform.fft import BY_COUNT, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c
+from nbgrad.ops.transform.fft import (
+    BY_COUNT,
+    BY_ROOT,
+    NONE,
+    _fft_c2c,
+    _fft_c2r,
+    _fft_r2c,
+    padded_c2c,
+    padded_r2c,
+)
 from nbgrad.ops.views.copy import to_dtype
-from nbgrad.ops.views.slices import narrow
+from nbgrad.ops.views.slices import _slice, narrow
 
 
 def _normalization(norm: Any, forward: bool) -> int:
@@ -61,6 +73,27 @@ def _check_out(name: str, out: Tensor | None, to_complex: bool) -> None:
         raise RuntimeError(f"{name} expects a {kind} output tensor, but got {out.dtype.scalar_name}")
 
 
+def _of_resized(op: Any, input: Tensor, at: int, n: int, **how: Any) -> Any:
+    """A settled answer, of what is cut or padded first: nothing is copied for it but where half of a transform is padded."""
+    sp, have = input._spec, tuple.__getitem__(input.shape, at)
+    if n < have:
+        cut = {"dim": at, "start": 0, "length": n, "step": 1}
+        shape = (*input.shape[:at], n, *input.shape[at + 1 :])
+        between = sp.like(shape, sp.strides)
+        second = op.at(between, how)
+        return in_turn(partial(_slice, **cut), between, second, second.run)
+    pad = [0] * 2 * (input.ndim - at)
+    pad[-1] = n - have
+    first, between = call_of(_constant, input, pad=tuple(pad), value=_told(input, 0)), _padded(sp, tuple(pad))
+    second, at_once = op.at(between, how), _AT_ONCE.get(op)
+    if at_once:
+        return in_turn(first, between, second, at_once(sp, between, **how))
+    return in_turn(first, between, second, lambda t: second.run(first.run(t)))
+
+
+_AT_ONCE: dict[Any, Callable[..., Any]] = {_fft_c2c: padded_c2c, _fft_r2c: padded_r2c}
+
+
 def _done(op: Any, x: Tensor, input: Tensor, out: Tensor | None, **how: Any) -> Any:
     if x is input and out is None:
         return call_of(op, x, **how)
@@ -74,8 +107,14 @@ def _done(op: Any, x: Tensor, input: Tensor, out: Tensor | None, **how: Any) -> 
 # ---------------------------------------------------------------- along one dimension
 
 
+def _one_way(x: Tensor, input: Tensor, n: int, dim: int, out: Tensor | None) -> bool:
+    """Whether all that is to be done first is to change the length."""
+    if x is not input or out is not None or type(input._spec) is Marked:
+        return False
+    return input.numel() > 0 and n != tuple.__getitem__(input.shape, dim)
+
+
 def _of_length(x: Tensor, n: int | None, dim: int) -> Tensor:
-    _check_length(tuple.__getitem__(x.shape, dim) if n is None else n)
     return x if n is None else _resized(x, (dim,), (n,))
 
 
@@ -84,9 +123,11 @@ def _c2c(
 ) -> Any:
     _check_out(name, out, True)
     at = layout.own_dim(dim, input.ndim)
-    x = _of_length(input, n, at)
-    by = _normalization(norm, forward)
-    return _done(_fft_c2c, x, input, out, dim=(at,), normalization=by, forward=forward)
+    _check_length(tuple.__getitem__(input.shape, at) if n is None else n)
+    how = {"dim": (at,), "normalization": _normalization(norm, forward), "forward": forward}
+    if n is not None and _one_way(input, input, n, at, out):
+        return _of_resized(_fft_c2c, input, at, n, **how)
+    return _done(_fft_c2c, _of_length(input, n, at), input, out, **how)
 
 
 def _r2c(
@@ -104,8 +145,11 @@ def _r2c(
     _check_out(name, out, True)
     x = _promoted(input, False)
     at = layout.own_dim(dim, x.ndim)
-    x = _of_length(x, n, at)
+    _check_length(tuple.__getitem__(x.shape, at) if n is None else n)
     how = {"dim": (at,), "normalization": _normalization(norm, forward), "onesided": onesided}
+    if forward and n is not None and _one_way(x, input, n, at, out):
+        return _of_resized(_fft_r2c, input, at, n, **how)
+    x = _of_length(x, n, at)
     if forward:
         return _done(_fft_r2c, x, input, out, **how)
     return conj_physical(_fft_r2c(x, **how), out=out)
@@ -119,8 +163,10 @@ def _c2r(
     at = layout.own_dim(dim, x.ndim)
     length = 2 * (tuple.__getitem__(x.shape, at) - 1) if n is None else n
     _check_length(length)
-    x = x if n is None else _resized(x, (at,), (n // 2 + 1,))
     how = {"dim": (at,), "normalization": _normalization(norm, forward), "last_dim_size": length}
+    if not forward and n is not None and _one_way(x, input, n // 2 + 1, at, out):
+        return _of_resized(_fft_c2r, input, at, n // 2 + 1, **how)
+    x = x if n is None else _resized(x, (at,), (n // 2 + 1,))
     return _done(_fft_c2r, conj(x) if forward else x, input, out, **how)
 
 

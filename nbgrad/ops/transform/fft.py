@@ -159,15 +159,27 @@ def _run(sp: Spec, out: Spec, passes: Passes) -> Run:
 )
 def _fft_c2c(input: Spec, *, dim: Ints, normalization: int, forward: bool) -> Run:
     """Of complex numbers, along each of `dim`."""
+    return padded_c2c(input, input, dim, normalization, forward) if dim else clone
+
+
+def _as_padded(input: Spec, padded: Spec, dim: int) -> tuple[Spec, dict[str, int]]:
+    """What is read of an input as if zeros came behind it along `dim`, and how many numbers come before them."""
+    if padded is input:
+        return input, {}
+    return padded.like(padded.shape, input.strides), {"have": tuple.__getitem__(input.shape, dim)}
+
+
+def padded_c2c(given: Spec, input: Spec, dim: Ints, normalization: int, forward: bool) -> Run:
+    """The same of what is as `input` once it is padded along its one dimension."""
     shape = tuple(input.shape)
-    if not dim:
-        return clone
     dims = _by_stride(input, dim)
     out, passes = _laid(input, shape, dims, input.dtype), _passes(input)
+    input, have = _as_padded(given, input, dims[-1])
     sign = 1.0 if forward else -1.0
     for k, d in enumerate(reversed(dims)):
         by = _scale(normalization, prod([shape[d] for d in dims])) if k == len(dims) - 1 else 1.0
-        _along(passes, out if k else input, out, 1 if k else 0, 1, d, by=by, sign=sign, sign_out=sign)
+        _along(passes, out if k else input, out, 1 if k else 0, 1, d, by=by, sign=sign, sign_out=sign, **have)
+        have = {}
     return _run(input, out, passes)
 
 
@@ -201,6 +213,11 @@ def _r2c_rule(g: Tensor, dim: Ints, normalization: int, onesided: bool, input_sp
 )
 def _fft_r2c(input: Spec, *, dim: Ints, normalization: int, onesided: bool) -> Run:
     """Of real numbers, along each of `dim`; along the last of them the first half alone, if `onesided`."""
+    return padded_r2c(input, input, dim, normalization, onesided)
+
+
+def padded_r2c(given: Spec, input: Spec, dim: Ints, normalization: int, onesided: bool) -> Run:
+    """The same of what is as `input` once it is padded along its one dimension."""
     *others, last = dim
     sizes = list(input.shape)
     n = sizes[last]
@@ -209,8 +226,9 @@ def _fft_r2c(input: Spec, *, dim: Ints, normalization: int, onesided: bool) -> R
     dims = [*_by_stride(input, others), last]
     out, passes = _laid(input, tuple(sizes), dims, input.dtype.to_complex()), _passes(input)
     by = _scale(normalization, prod([input.shape[d] for d in dims]))
+    input, have = _as_padded(given, input, last)
     half = {"to": "half", "keep": n // 2 + 1} if onesided else {}
-    _along(passes, input, out, 0, 1, last, of="real", of_real=True, by=1.0 if others else by, **half)
+    _along(passes, input, out, 0, 1, last, of="real", of_real=True, by=1.0 if others else by, **half, **have)
     for k, d in enumerate(dims[:-1]):
         _along(passes, out, out, 1, 1, d, by=by if k == len(others) - 1 else 1.0)
     return _run(input, out, passes)

@@ -252,7 +252,8 @@ class Passes:
         whole = step.of == "real" and step.to != "half"
         if step.n > self.longest * (1 if whole else 2):
             return False
-        return real and step.n % 2 == 0 and step.n == step.whole and not (step.before or step.after)
+        even = step.n % 2 == 0 and (step.of == "half" or step.have % 2 == 0)
+        return real and even and step.n == step.whole and not (step.before or step.after)
 
     def _folded(self, step: Pass) -> Pass:
         n = step.n // 2

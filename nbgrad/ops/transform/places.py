@@ -8,9 +8,11 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into
+from nbgrad.dispatch.prepared import call_of, settled
 from nbgrad.memory import dtypes, layout
-from nbgrad.ops.arrange.orders import roll
+from nbgrad.ops.arrange.orders import roll, rolled
 from nbgrad.ops.make.counted import arange
+from nbgrad.ops.make.factories import of_numbers
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.join import cat
 
@@ -34,6 +36,7 @@ def _frequencies(
     return made.requires_grad_() if grad else made
 
 
+@of_numbers
 def fftfreq(
     n: int,
     d: float = 1.0,
@@ -54,6 +57,7 @@ def fftfreq(
     return _frequencies("fftfreq", n, d, [(0, (n + 1) // 2), (-(n // 2), 0)], out, given)
 
 
+@of_numbers
 def rfftfreq(
     n: int,
     d: float = 1.0,
@@ -73,14 +77,17 @@ def rfftfreq(
     return _frequencies("rfftfreq", n, d, [(0, n // 2 + 1)], out, given)
 
 
-def _shifted(input: Tensor, dim: Any, up: int) -> Tensor:
+def _shifted(input: Tensor, dim: Any, up: int) -> Any:
     along = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    dims = [layout.own_dim(d, input.ndim) for d in along]
-    shifted: Tensor = roll(input, [(tuple.__getitem__(input.shape, d) + up) // 2 for d in dims], dims)
-    return shifted
+    dims = tuple([layout.own_dim(d, input.ndim) for d in along])
+    if not dims:
+        return roll(input, (), ())
+    shifts = tuple([(tuple.__getitem__(input.shape, d) + up) // 2 for d in dims])
+    return call_of(rolled, input, shifts=shifts, dims=dims)
 
 
-def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+@settled
+def fftshift(input: Tensor, dim: Any = None) -> Any:
     """Frequencies in order, along each of `dim` or along all: those below 0, which `fft` gives last, come first.
 
     >>> torch.fft.fftshift(torch.fft.fftfreq(4))
@@ -89,7 +96,8 @@ def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return _shifted(input, dim, 0)
 
 
-def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+@settled
+def ifftshift(input: Tensor, dim: Any = None) -> Any:
     """What `fftshift` has put in order as `ifft` wants it.
 
     >>> torch.fft.ifftshift(torch.arange(-2, 3))

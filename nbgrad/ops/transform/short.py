@@ -94,7 +94,7 @@ def stft(
             raise RuntimeError("stft align_to_window should only be set when center = false")
         shape = input.shape
         wide = input.view([1] * (3 - len(shape)) + list(shape))
-        wide = pad(wide, [n_fft // 2] * 2, pad_mode)
+        wide = pad(wide, (n_fft // 2,) * 2, pad_mode)
         input = wide.view(wide.shape[-len(shape) :])
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
