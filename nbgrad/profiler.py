@@ -133,6 +133,7 @@ def tensorboard_trace_handler(
 
 class profile:
     """Records in the steps that `schedule` says, all without one; `on_trace_ready` is called with the profile after each stretch.
+    Modules are known for scripts alone, of which there are none, so that `with_modules` adds nothing, as in PyTorch.
 
     >>> with torch.profiler.profile() as seen:
     ...     total = torch.ones(2).sum()
@@ -149,7 +150,11 @@ class profile:
         record_shapes: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
     ) -> None:
+        if with_flops:
+            warnings.warn("with_flops is ignored: no operations are counted here", stacklevel=2)
         asked = set(supported_activities() if activities is None else activities)
         if not asked & supported_activities():
             raise AssertionError("No valid profiler activities found")

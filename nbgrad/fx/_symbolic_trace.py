@@ -241,7 +241,7 @@ class Tracer(TracerBase):
         if name[0] != "*" and shape.parameters[name].default is not inspect.Parameter.empty:
             default = (shape.parameters[name].default,)
         if given is None or name not in given:
-            annotation = function.__annotations__.get(name)
+            annotation = _annotations(function).get(name)
             return self.create_proxy("placeholder", name, default, {}, type_expr=annotation)
         count = 0
 
@@ -286,7 +286,7 @@ class Tracer(TracerBase):
         run, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
         with looking(), self._patched(fn.__globals__):
             result = self.create_arg(run(*args))
-        returned = inspect.unwrap(fn).__annotations__.get("return")
+        returned = _annotations(inspect.unwrap(fn)).get("return")
         self.create_node("output", "output", (result,), {}, type_expr=returned)
         self.submodule_paths = None
         return self.graph
@@ -322,6 +322,17 @@ class Tracer(TracerBase):
         for name, value in list(names.items()):
             if name[0] != "_" and callable(value) and id(value) in self._autowrap_function_ids:
                 patches.put(names, name, _leaf(value))
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    """What a function says of its parameters. Our own, which are words, say of a module's `forward` what PyTorch's does: Tensor or,
+    where ours may be anything, nothing at all."""
+    found: dict[str, Any] = function.__annotations__
+    if not function.__module__.startswith("nbgrad."):
+        return found
+    if any(kind == "Any" for name, kind in found.items() if name != "return"):
+        return {}
+    return {name: Tensor for name, kind in found.items() if kind == "Tensor"}
 
 
 def _equals(made: Any, value: Any) -> Any:

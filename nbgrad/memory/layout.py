@@ -45,6 +45,8 @@ class memory_format:
     (60, 1, 15, 3)
     """
 
+    __module__ = "nbgrad"  # where users find it
+
     def __init__(self, name: str, rank: int = 0) -> None:
         self._name, self._rank = name, rank
 

@@ -18,7 +18,7 @@ from nbgrad.nn._reduction import check_reduction, reduced, reducing
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.pointwise.functions import log1p
 from nbgrad.ops.reduce import sums as r
-from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.copy import full, to_dtype
 from nbgrad.ops.views.shape import broadcast_to
 
 # ---------------------------------------------------------------- margins
@@ -254,18 +254,47 @@ _logits_back = stanza(
     method=False,
     shared=False,
 )
-_logits_pos = stanza(
-    lambda input, target, pos: (1 - target) * input - (1 + (pos - 1) * target) * _log_sigmoid(input),
-    name="binary_cross_entropy_with_pos_weight",
-    node="BinaryCrossEntropyWithLogitsBackward0",
-    vjp=lambda g, input, target, pos: (
-        g * ((pos * target + 1 - target) * p.sigmoid(input) - pos * target),
-        g * ((1 - pos) * _log_sigmoid(input) - input),
-        -g * target * _log_sigmoid(input),
+_logits_weighed = stanza(
+    lambda input, target, pos, weight: (
+        ((1 - target) * input - (1 + (pos - 1) * target) * _log_sigmoid(input)) * weight
     ),
+    name="binary_cross_entropy_with_weights",
     method=False,
     shared=False,
 )
+_logits_weighed_back = stanza(
+    lambda grad, input, target, pos, weight, scale: (
+        grad * (scale * weight) * ((pos * target + 1 - target) * p.sigmoid(input) - pos * target)
+    ),
+    name="binary_cross_entropy_with_weights_backward",
+    settings=("scale",),
+    method=False,
+    shared=False,
+)
+_logits_weighed_target = stanza(
+    lambda grad, input, pos, weight, scale: (
+        grad * (scale * weight) * ((1 - pos) * _log_sigmoid(input) - input)
+    ),
+    name="binary_cross_entropy_with_weights_target_backward",
+    settings=("scale",),
+    method=False,
+    shared=False,
+)
+
+
+@differentiable(
+    "BinaryCrossEntropyWithLogits",
+    input=lambda g, input, target, pos, weight, scale: _logits_weighed_back(
+        g, input, target, pos, weight, scale
+    ),
+    target=lambda g, input, pos, weight, scale: _logits_weighed_target(g, input, pos, weight, scale),
+)
+def _bce_weighted(
+    input: Tensor, target: Tensor, pos: Tensor, weight: Tensor, *, scale: float, reduction: str
+) -> Tensor:
+    return reduced(_logits_weighed(input, target, pos, weight), reduction)
+
+
 _bce = _pointwise(
     "BinaryCrossEntropyWithLogits",
     _logits,
@@ -311,13 +340,19 @@ def binary_cross_entropy_with_logits(
             else reduced(to_dtype(_bce(input, target, "none"), kept), reduction)
         )
     check_untrained("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
-    loss = _logits(input, target) if pos_weight is None else _logits_pos(input, target, pos_weight)
-    if weight is not None and layout.broadcast_shapes(loss.shape, weight.shape) != tuple(loss.shape):
-        raise RuntimeError(
-            f"output with shape {list(loss.shape)} doesn't match the broadcast shape "
-            f"{list(layout.broadcast_shapes(loss.shape, weight.shape))}"
-        )
-    return reduced(to_dtype(loss if weight is None else e.mul(loss, weight), kept), reduction)
+    alike = full(input._spec.like(()), 1.0) if weight is None or pos_weight is None else None
+    of_ones = alike if pos_weight is None else pos_weight
+    for given in (pos_weight, weight):
+        if given is not None and (wide := layout.broadcast_shapes(input.shape, given.shape)) != input.shape:
+            raise RuntimeError(
+                f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(wide)}"
+            )
+    n = input.numel()
+    scale = 1 / n if reduction == "mean" and n else 1.0
+    loss = _bce_weighted(
+        input, target, of_ones, alike if weight is None else weight, scale=scale, reduction=reduction
+    )
+    return to_dtype(loss, kept)
 
 
 __all__ = [

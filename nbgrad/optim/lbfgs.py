@@ -160,6 +160,8 @@ class LBFGS(Optimizer):
                 or abs(loss - before) < group["tolerance_change"]
             ):
                 break
+        for name in ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"):
+            state[name] = state.pop(name)  # in the order of PyTorch's files
         return first_loss
 
     def _direction(self, state: dict[str, Any], grad: Tensor, history_size: int) -> Tensor:
@@ -193,7 +195,8 @@ class LBFGS(Optimizer):
 def _cubic(a: _Point, b: _Point, bounds: tuple[float, float] | None = None) -> float:
     """Where the cubic through two points with their slopes is least."""
     low, high = bounds or (min(a.t, b.t), max(a.t, b.t))
-    mean = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    apart = a.t - b.t  # 0 where the gradient was infinite, and the first step's length with it
+    mean = a.slope + b.slope - 3 * ((a.loss - b.loss) / apart if apart else math.nan)
     square = mean * mean - a.slope * b.slope
     if not square >= 0:
         return (low + high) / 2

@@ -14,7 +14,7 @@ from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.memory import dtypes, layout
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import index_add, index_select
-from nbgrad.ops.index.reduce_at import index_reduce
+from nbgrad.ops.index.reduce_at import _index_reduce
 from nbgrad.ops.linear.norms import vector_norm
 from nbgrad.ops.make.counted import arange
 from nbgrad.ops.make.data import tensor
@@ -883,7 +883,7 @@ def softmax_of(input: SparseTensor, dim: int, logarithm: bool, dtype: Any = None
     if own is None:
         own = arange(p.count, device=p.at.device)
     like = held._spec.like((lines.count, *tuple(held.shape)[1:]), None)
-    most = index_reduce(zeros(like), 0, own, held.detach(), "amax", include_self=False)
+    most = _index_reduce(zeros(like), held.detach(), own, dim=0, reduce="amax", include_self=False)
     moved = held - index_select(most, 0, own)
     total = index_add(zeros(like), 0, own, moved.exp())
     if logarithm:

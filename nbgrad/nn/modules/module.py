@@ -531,13 +531,13 @@ class Module:
                 seen.add(module)
                 yield name, module
 
-    def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once, parents first.
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all below it, parents first; each once, or as often as it is there.
 
         >>> [type(m).__name__ for m in nn.Sequential(nn.Sequential(nn.ReLU())).modules()]
         ['Sequential', 'Sequential', 'ReLU']
         """
-        for _, module in self.named_modules():
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(

@@ -106,6 +106,8 @@ class layout:
     torch.strided
     """
 
+    __module__ = "nbgrad"  # where users find it
+
     def __init__(self, name: str) -> None:
         self._name = name
 

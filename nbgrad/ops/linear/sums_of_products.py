@@ -412,7 +412,7 @@ def addbmm(
     layout.wrap_dim(2, batch2.ndim)
     if batch1.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor")
-    shape = (batch1.shape[1], batch2.shape[layout.wrap_dim(2, batch2.ndim)])
+    wide = expand(input, (batch1.shape[1], batch2.shape[layout.wrap_dim(2, batch2.ndim)]))
     if batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(
             f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
@@ -420,7 +420,7 @@ def addbmm(
     if batch1.shape[2] != batch2.shape[1]:
         sizes = [f"{t.shape[1]}x{t.shape[2]}" for t in (batch1, batch2)]
         raise RuntimeError(f"Incompatible matrix sizes for bmm ({sizes[0]} and {sizes[1]})")
-    result = _addbmm(expand(input, shape), batch1, batch2, beta=beta, alpha=alpha)
+    result = _addbmm(wide, batch1, batch2, beta=beta, alpha=alpha)
     if out is None:
         return result
     return into("addbmm", out, result, (input, batch1, batch2), _ADDBMM_OUT, apart=(input,))

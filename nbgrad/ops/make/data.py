@@ -93,7 +93,10 @@ def from_numpy(array: Any, /) -> Tensor:
     tensor([5., 0.], dtype=torch.float64)
     """
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+        kind = type(array)
+        raise TypeError(
+            f"expected np.ndarray (got {'numpy.' * isinstance(array, np.generic)}{kind.__name__})"
+        )
     _warn_if_read_only(array)
     return _finish(lent(array), False)
 

@@ -571,6 +571,18 @@ def _bernoulli(input: Tensor, *, generator: Any) -> Tensor:
     return bernoulli_(empty(input._spec.dense()), input, generator=generator)
 
 
+def _no_trials(g: Tensor) -> Tensor:
+    raise RuntimeError("derivative for aten::bernoulli is not implemented")
+
+
+@differentiable("NotImplemented", input=_no_trials)
+def _bernoulli_alike(input: Tensor, *, p: Any, generator: Any) -> Tensor:
+    return bernoulli_(filled.empty_like(input), p, generator=generator)
+
+
+_bernoulli_alike.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
+
+
 def _of_chances(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     known: Table[Spec, Any] = Table("ops.make.sampling.trials", PLANS)
     find = known.get
@@ -602,7 +614,7 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
     tensor([0., 0., 1.])
     """
     if p is not unset:
-        return bernoulli_(filled.empty_like(input.detach()), p, generator=generator)
+        return _bernoulli_alike(input, p=p, generator=generator)
     if state.levels:
         got = to_dtype(_trials(input.shape, _apart(input.detach())[0], generator), input.dtype)
     else:

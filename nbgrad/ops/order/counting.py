@@ -204,6 +204,7 @@ def _some_bins(bins: int, dim: int = 0) -> None:
 
 def _edges(input: Tensor, low: float, high: float) -> tuple[float, float]:
     if low == high and input.numel():
+        input = input.detach()
         low, high = float(input.min()), float(input.max())
     if low == high:
         low, high = low - 1, high + 1
