@@ -234,6 +234,20 @@ def test_files_and_libraries_hold_them(name: str) -> None:
         assert other.dtype is d and T.equal(other.view(T.uint8), whole.view(T.uint8))
 
 
+@pytest.mark.parametrize("name", EIGHTHS)
+def test_moves_are_of_bytes(name: str) -> None:
+    every = T.arange(256).to(T.uint8)
+    a = every.view(getattr(T, name))
+    moved = [
+        a.clone(),
+        a.view(16, 16).t().contiguous().t(),
+        T.cat([a[:9], a[9:]]),
+        a.roll(5).roll(-5),
+        a[T.arange(256)],
+    ]
+    assert all(T.equal(m.reshape(-1).view(T.uint8), every) for m in moved)
+
+
 def test_gradients_pass_through_eight_bits() -> None:
     x = T.tensor([1.0, 2.1, 500.0], requires_grad=True)
     y = x.to(T.float8_e4m3fn)

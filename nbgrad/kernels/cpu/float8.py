@@ -58,7 +58,8 @@ def _once(x: Any, code: Any) -> Any:
 
 @register_jitable(error_model="numpy")
 def from_e4m3fn(byte: Any) -> Any:
-    return select((_whole(byte) & 127) == 127, i2f4(_NAN), _wide(byte, 3, 7))
+    nan = i2f4(_NAN | ((_whole(byte) & 128) << 24))
+    return select((_whole(byte) & 127) == 127, nan, _wide(byte, 3, 7))
 
 
 @register_jitable(error_model="numpy")

@@ -55,6 +55,9 @@ def copying(to: Spec, source: Spec) -> Kernel:
     """What writes the values of a `source` to memory laid out as `to`."""
     if to.device is not source.device:
         return _copies.keep((to, source), _across(to, source))
+    if to.dtype is source.dtype and to.dtype.kept and to.dtype.narrow:  # byte by byte, as NaN may have a sign
+        to_byte, byte = (sp.like(sp.shape, sp.strides, dtypes.uint8) for sp in (to, source))
+        return _copies.keep((to, source), copy_of((to_byte, byte)) or copying(to_byte, byte))
     to_bool = to.dtype is dtypes.bool_ and source.dtype is not dtypes.bool_
     body = ne(_X, 0) if to_bool else _X
     kind = source.dtype.kind
