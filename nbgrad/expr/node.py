@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 from .making import LOCK
 
 Number: TypeAlias = "float | int | bool"
-Operand: TypeAlias = "Expr | float | int | bool"
+Operand: TypeAlias = "Expr | complex | float | int | bool"
 
 PRIMS: dict[str, Prim] = {}
 """Every primitive by name; `prims.py` fills it, easy ones first."""
@@ -288,8 +288,12 @@ def const(value: Number) -> Const:
 
 
 def as_expr(value: Operand) -> Expr:
-    """An expression as it is, a Python number as a constant."""
-    return value if isinstance(value, Expr) else const(value)
+    """An expression as it is, a Python number as a constant, a complex one as what joins two."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, complex):
+        return PRIMS["join"].build((const(value.real), const(value.imag)))
+    return const(value)
 
 
 def is_bool(e: Expr) -> bool:

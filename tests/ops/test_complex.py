@@ -461,3 +461,15 @@ def test_a_size_beyond_all_numbers_has_parts_that_are_not() -> None:
     assert T.sqrt(T.tensor(1e308 + 1e308j, dtype=D)).real.item() == pytest.approx(1.0986841134678098e154)
     assert T.atan(T.tensor(1e200 + 0j, dtype=D)).item() == pytest.approx(np.pi / 2)
     assert T.atanh(T.tensor(1e20 + 0j)).real.item() == pytest.approx(1e-20)
+
+
+def test_complex_numbers_in_a_body() -> None:
+    @T.elementwise
+    def wave(z: Any) -> Any:
+        return T.exp(1j * z) * (2 - 1j) / (z + 1j)
+
+    z = T.tensor(drawn(4), requires_grad=True)
+    T.testing.assert_close(wave(z), T.exp(1j * z) * (2 - 1j) / (z + 1j))
+    assert T.autograd.gradcheck(wave, z, check_forward_ad=True) and T.autograd.gradgradcheck(wave, z)
+    with pytest.raises(TypeError, match="a complex number outside of a complex computation"):
+        wave(T.ones(2))
