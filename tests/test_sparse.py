@@ -229,6 +229,12 @@ Q.to_sparse(layout=torch.sparse_csc)
 Q.to_sparse(layout=torch.sparse_csr)
 torch.sparse_compressed_tensor([0,1,3],[1,0,1],[1.,2.,3.],(2,2),layout=torch.sparse_csc)
 torch.sparse_compressed_tensor([0,1,3],[1,0,1],[1.,2.,3.],layout=torch.sparse_csr)
+c.clone().mul_(2).is_coalesced(), c.clone().div_(2).is_coalesced(), torch.eye(1).to_sparse().mul_(2).is_coalesced()
+c.clone().sin_(), twice.clone().neg_(), c.clone().sqrt_(), c.clone().relu_(), c.clone().div_(2, rounding_mode='floor')
+c.clone().t_(), c.clone().transpose_(0, 1), made.clone().detach_(), torch.tensor(c), torch.as_tensor(c) is c, c.is_same_size(D)
+torch.tensor(2.0).to_sparse().item()
+torch.sparse_coo_tensor([[0, 1, 0]], torch.ones(1, 2).expand(3, 2), (2, 2)) + torch.sparse_coo_tensor([[0, 1]], torch.ones(2, 2), (2, 2))
+twice + twice, twice + torch.eye(2).to_sparse(), c + c.coalesce(), twice - twice * 2
 """
 
 REFUSED = """
@@ -321,6 +327,10 @@ torch.sparse_csr_tensor([0,1,3],[1,0,2],[1.,2.,3.],(2,2), check_invariants=True)
 torch.sparse_csr_tensor([0,1,3],[1,0],[1.,2.,3.],(2,2), check_invariants=True)
 torch.sparse_csr_tensor([0,1,3],[1,0,1],[1.,2.,3.],(3,2), check_invariants=True)
 torch.sparse_csr_tensor([0,3,1],[1,0,1],[1.,2.,3.],(2,2), check_invariants=True)
+twice.clone().sin_()
+twice.clone().arcsin_()
+leaf.coalesce().detach().requires_grad_().sin_()
+leaf.coalesce().detach().requires_grad_().mul_(2)
 """
 
 # Where PyTorch has the name of an operator, that of a function is said here.

@@ -95,6 +95,32 @@ form("sparse_dim", "_dimI")(lambda self: len(self._pattern.sizes))
 form("dense_dim", "_dimV")(lambda self: self._held.ndim - 1)
 
 
+@form("is_same_size")
+def is_same_size(self: Any, other: Any) -> bool:
+    return tuple(self.shape) == tuple(other.shape)
+
+
+@form("as_tensor", "asarray")
+def as_tensor(data: Any, dtype: Any = None, device: Any = None, **named: Any) -> Any:
+    if not isinstance(data, SparseTensor):
+        refuse("as_tensor")
+    return data if dtype is None and device is None else data.to(dtype=dtype or data.dtype, device=device)
+
+
+@form("tensor")
+def tensor_of(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    if not isinstance(data, SparseTensor):
+        refuse("tensor")
+    return data.detach().clone().to(dtype=dtype or data.dtype, device=device).requires_grad_(requires_grad)
+
+
+@form("item")
+def item(self: SparseTensor) -> Any:
+    if self.numel() != 1:
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    return dense(self).item()
+
+
 @form("__len__")
 def length(self: SparseTensor) -> int:
     if not self.ndim:
@@ -233,6 +259,10 @@ _CURVED = """
     abs absolute sqrt square sin asin arcsin sinh asinh arcsinh tan atan arctan tanh atanh arctanh erf erfinv expm1 log1p floor ceil round
     trunc frac sign sgn deg2rad rad2deg nan_to_num isnan isinf isposinf isneginf signbit pow floor_divide
 """
+_IN_PLACE = """
+    abs absolute sqrt sin asin arcsin sinh asinh arcsinh tan atan arctan tanh atanh arctanh erf erfinv expm1 log1p floor ceil round trunc
+    frac sign sgn deg2rad rad2deg nan_to_num relu
+"""
 for _name in (_CASTS + " " + _LINEAR).split():
     _by_values(_name, lambda s: s)
 for _name in _CURVED.split():  # of a sum, not of what is added up
@@ -282,10 +312,13 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         return made(p, input._held + b)
     if not (p.count and q.count):
         return made(q if q.count else p, to_dtype(b if q.count else input._held, _common(input, other)))
-    if input._held.is_contiguous() and b.is_contiguous() and p.at._spec.backend.prompt:
+    if input._held.is_contiguous() and b.is_contiguous() and b._spec.backend.prompt:
         return _merged(p, input._held, q, b)
     both = made(Pattern(dense_cat([p.at, q.at], 1), p.sizes, False), dense_cat([input._held, b]))
-    return coalesced(both) if p.whole and q.whole else both
+    if both._pattern.count > both.numel():  # as PyTorch keeps them from growing without end
+        found = coalesced(both)
+        return made(Pattern(found._pattern.at, p.sizes, False), found._held)
+    return both
 
 
 def _common(a: Tensor, b: Tensor) -> Any:
@@ -447,16 +480,38 @@ def mul_(self: Any, other: Any) -> Any:
         return self.copy_(dense(mul(self, other)))
     if _is_number(other):  # also seen by who shares the values
         self._held.mul_(other)
+        p = self._pattern
+        if type(self) is SparseTensor and p.whole and p.count > 1:  # which PyTorch then takes for unordered
+            self._pattern = p.unordered()
         return self
     return _become(self, mul(self, other))
 
 
 @form("div_", "__itruediv__")
-def div_(self: Any, other: Any) -> Any:
+def div_(self: Any, other: Any, *, rounding_mode: Any = None) -> Any:
     if not isinstance(self, SparseTensor) or not _is_number(other):
         return div(self, other)  # which says why not
+    if rounding_mode is not None:
+        return _become(self, div(self, other, rounding_mode=rounding_mode))
     self._held.div_(other)
     return self
+
+
+def _in_place(name: str, curved: bool) -> None:
+    def function(self: SparseTensor, *args: Any, **named: Any) -> SparseTensor:
+        if curved and not self._pattern.whole:
+            known = name.replace("arc", "a").replace("absolute", "abs")
+            raise RuntimeError(f"{known}_ requires coalesced input")
+        getattr(self._held, f"{name}_")(*args, **named)  # also seen by who shares the values
+        return self
+
+    form(f"{name}_")(function)
+
+
+for _name in ["neg", "negative", "detach"]:
+    _in_place(_name, False)
+for _name in _IN_PLACE.split():
+    _in_place(_name, True)
 
 
 @form("copy_")
@@ -646,6 +701,16 @@ def t(input: SparseTensor) -> SparseTensor:
         )
     return input if n < 2 else transpose(input, 0, 1)
 
+
+def _turned_in_place(self: SparseTensor, made_: SparseTensor) -> SparseTensor:
+    self._pattern, self._held, self._spec = made_._pattern, made_._held, made_._spec
+    return self
+
+
+form("t_")(lambda self: _turned_in_place(self, t(self)))
+form("transpose_", "swapaxes_", "swapdims_")(
+    lambda self, dim0, dim1: _turned_in_place(self, transpose(self, dim0, dim1))
+)
 
 for _name in ("T", "mT", "H", "mH"):
     setattr(SparseTensor, _name, property(t, doc="The transposed matrix."))

@@ -48,6 +48,12 @@ class Pattern:
         """How many entries there are."""
         return self.at.size(1)
 
+    def unordered(self) -> Pattern:
+        """The same of which nothing is promised."""
+        made = Pattern(self.at, self.sizes, False)
+        made._ways = self._ways
+        return made
+
     def same(self, other: Pattern) -> bool:
         """Whether another one names these places in this order."""
         return self.at is other.at or (self.count == other.count and bool((self.at == other.at).all()))
