@@ -73,6 +73,7 @@ STORIES = [
         "_functorch",
         "utils",
         *("xpu", "mps", "mtia", "multiprocessing"),
+        "masked",
         *("signal", "quasirandom", "_lowrank", "_control", "_vmap_internals", "onnx"),
         "fx",
         "profiler",
