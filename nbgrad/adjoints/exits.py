@@ -8,7 +8,7 @@ or, `late`, when the loop is over: an array of a turn is gone then.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 RESULT, RETURNED = "_result", "_returned"
 _LONG = 6  # statements that are rather guarded by a name than written twice
@@ -180,24 +180,36 @@ def _falls(statements: Sequence[ast.stmt]) -> bool:
 
 
 def assigned(statements: Sequence[ast.stmt]) -> list[str]:
-    found: dict[str, None] = {}
-    for s in statements:
-        for n in ast.walk(s):
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
-                found[n.id] = None
-    return list(found)
+    return _of_each(statements, "_assigned", _stores)
 
 
 def bound(statements: Sequence[ast.stmt]) -> list[str]:
     """Names that `=`, or a loop, gives a value."""
+    return _of_each(statements, "_bound", _bound)
+
+
+def _of_each(statements: Sequence[ast.stmt], kept: str, find: Callable[[ast.stmt], list[str]]) -> list[str]:
+    """What each finds, once: it is kept with the statement, which nobody changes."""
     found: dict[str, None] = {}
     for s in statements:
-        for n in ast.walk(s):
-            if isinstance(n, ast.Assign | ast.AnnAssign | ast.For):
-                targets = n.targets if isinstance(n, ast.Assign) else [n.target]
-                names = (i for t in targets for i in ast.walk(t) if isinstance(i, ast.Name))
-                found |= {i.id: None for i in names if isinstance(i.ctx, ast.Store)}
+        known = vars(s).get(kept)
+        if known is None:
+            known = vars(s)[kept] = find(s)
+        found |= dict.fromkeys(known)
     return list(found)
+
+
+def _stores(s: ast.AST) -> list[str]:
+    return [n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+
+def _bound(s: ast.stmt) -> list[str]:
+    found: list[str] = []
+    for n in ast.walk(s):
+        if isinstance(n, ast.Assign | ast.AnnAssign | ast.For):
+            for t in n.targets if isinstance(n, ast.Assign) else [n.target]:
+                found += _stores(t)
+    return found
 
 
 def read_first(statements: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:

@@ -103,19 +103,21 @@ class Expressions(Indices):
 
     def has_call(self, e: ast.expr, env: Env) -> bool:
         """Does the expression call a function that is written out and so may write to arrays?"""
-        for n in ast.walk(e):
-            if isinstance(n, ast.Call):
-                f = n.func
-                if isinstance(f, ast.Name):
-                    x = env[f.id].value if isinstance(env.get(f.id), Object) else self.scope.get(f.id)
-                    while (bound := held_by(x)) is not None:
-                        x = bound.func
-                    if isinstance(x, Inside) or self.called(x) is not None or f.id in ("reserve", PUSH):
-                        return True
-                elif not isinstance(f, ast.Attribute) or self.may_be_written_out(f.value, env):
+        inside = vars(e).get("_calls")
+        if inside is None:
+            inside = vars(e)["_calls"] = [n for n in ast.walk(e) if isinstance(n, ast.Call)]
+        for n in inside:
+            f = n.func
+            if isinstance(f, ast.Name):
+                x = env[f.id].value if isinstance(env.get(f.id), Object) else self.scope.get(f.id)
+                while (bound := held_by(x)) is not None:
+                    x = bound.func
+                if isinstance(x, Inside) or self.called(x) is not None or f.id in ("reserve", PUSH):
                     return True
-                if isinstance(f, ast.Attribute) and calls.writes_out(f.attr, n):
-                    return True
+            elif not isinstance(f, ast.Attribute) or self.may_be_written_out(f.value, env):
+                return True
+            if isinstance(f, ast.Attribute) and calls.writes_out(f.attr, n):
+                return True
         return False
 
     def may_be_written_out(self, owner: ast.expr, env: Env) -> bool:

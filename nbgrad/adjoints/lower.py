@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import exits, sugar
+from nbgrad.adjoints import exits, library, matrices, sugar
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value
 from nbgrad.adjoints.ir import (
     Apply,
@@ -42,6 +42,7 @@ from nbgrad.adjoints.ir import (
 from nbgrad.adjoints.room import OUTER, SEEN_FROM, Env, Inside, Seen
 from nbgrad.adjoints.small import as_numbers
 from nbgrad.adjoints.statements import Statements
+from nbgrad.base.tables import Table
 from nbgrad.kernels.functions import ELEMENTARY
 
 _DEEP = 40  # calls inside of calls
@@ -147,8 +148,16 @@ def _lowered(
     return found
 
 
+Parsed = tuple[ast.FunctionDef, list[ast.stmt]]
+_OF_LIBRARY: Table[Any, Parsed] = Table("adjoints.lower.library", 1024)
+
+
 class _Lowering(Statements):
     late = False  # is what loops return computed when they are over?
+
+    def __init__(self, program: Program, called: Callable[[Any], Any]) -> None:
+        super().__init__(program, called)
+        self.trees: dict[Any, Parsed] = {}  # of functions that are called
 
     def lowered(self, fn: Callable[..., Any], kinds: Sequence[Kind]) -> Program:
         p = self.program
@@ -178,6 +187,21 @@ class _Lowering(Statements):
             r = self.let("value", r)
         self.program.results.append(r)
         return len(self.program.results) - 1
+
+    def parsed(self, fn: Any) -> Parsed:
+        """Its text, and its statements without what Python says shortly."""
+        own = fn.__module__ in (library.__name__, matrices.__name__)
+        known = _OF_LIBRARY.get(fn) if own else self.trees.get(fn)
+        if known is not None:
+            self.file = fn.__code__.co_filename
+            self.seen_from(getattr(fn, "original", fn))
+            return known
+        tree = self.parse(fn)
+        found = tree, sugar.plainly(tree)
+        if own:
+            _OF_LIBRARY[fn] = found
+        self.trees[fn] = found
+        return found
 
     def parse(self, fn: Any) -> ast.FunctionDef:
         code = fn.__code__
@@ -277,8 +301,7 @@ class _Lowering(Statements):
             self.scope, self.file = fn.scope, fn.file
             tree, body = fn.tree, fn.tree.body
         else:
-            tree = self.parse(fn)
-            body = sugar.plainly(tree)
+            tree, body = self.parsed(fn)
         names_of = self.parameters(tree)
         bound.apply_defaults()
         for name in names_of:
@@ -293,11 +316,17 @@ class _Lowering(Statements):
         self.frames.append((self.frame, self.here))
         self.frame, self.following = object(), []
         self.foreign = self.foreign | {base for x in env.values() for base in self.all_bases(x)}
-        self.statements(exits.structured(body, self.late), env)
+        self.statements(self.without_exits(tree, body), env)
         self.stack.pop()
         self.frame, self.here = self.frames.pop()
         self.scope, self.file, self.following, self.node, self.foreign, self.names = before
         return env.get(exits.RESULT, Object(None))
+
+    def without_exits(self, tree: ast.FunctionDef, body: list[ast.stmt]) -> list[ast.stmt]:
+        known: dict[bool, list[ast.stmt]] = vars(tree).setdefault("_without_exits", {})
+        if self.late not in known:
+            known[self.late] = exits.structured(body, self.late)
+        return known[self.late]
 
     def around(self, fn: Inside) -> Env:
         """What a function inside sees of the one around it, as it is where it is called."""

@@ -17,13 +17,16 @@ def filled_anew(plan: Plan, loop: Loop) -> list[str]:
     """Arrays that nothing but a loop's turns know, each of whose elements a turn writes once, before it reads any."""
     p = plan.p
     shown = {r.base for r in p.results if isinstance(r, View)}
-    inside = {id(s) for s in plan.within_now(loop)}
-    outside = {b for s in statements(p.body) if id(s) not in inside for b in reads(s)}
-    return [
+    candidates = [
         k
-        for k in sorted(plan.written_first(loop) & plan.active.arrays - shown - outside)
+        for k in sorted(plan.written_first(loop) & plan.active.arrays - shown)
         if p.arrays[k].extents is not None and _once(plan, loop, k)
     ]
+    if not candidates:
+        return []
+    inside = {id(s) for s in plan.within_now(loop)}
+    outside = {b for s in statements(p.body) if id(s) not in inside for b in reads(s)}
+    return [k for k in candidates if k not in outside]
 
 
 def _once(plan: Plan, loop: Loop, k: str) -> bool:
