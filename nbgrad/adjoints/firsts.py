@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from nbgrad.adjoints import exits
+from nbgrad.adjoints import exits, ops
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value, leaves, with_leaves
 from nbgrad.adjoints.copies import Copies
-from nbgrad.adjoints.ir import Apply, Const, Expr, Extent, Name, Program, Refused, View, const, kind_of
+from nbgrad.adjoints.ir import Apply, Const, Expr, Extent, Load, Name, Program, Refused, View, const, kind_of
 from nbgrad.adjoints.room import Env
 
 Key = tuple[object, str]  # a call, and a name in it
@@ -39,6 +39,13 @@ class Wider(Exception):
 
     def __init__(self, name: str, base: str) -> None:
         self.name, self.base = name, base
+
+
+class Longer(Exception):
+    """A name of an array is bound to one that is longer or shorter, as a turn of a loop or a branch decides."""
+
+    def __init__(self, frame: object, name: str) -> None:
+        self.frame, self.name = frame, name
 
 
 class Firsts(Copies):
@@ -131,10 +138,10 @@ class Firsts(Copies):
 
     # ------------------------------------------------ before the loop
 
-    def blank(self, name: str, x: Value, state: tuple[Any, ...]) -> Value:
+    def blank(self, name: str, x: Value, state: tuple[Any, ...], in_tuple: bool = False) -> Value:
         """What stands for `x` before the loop that sets it first, which began from `state`."""
         if isinstance(x, Items):
-            return x.each(lambda i: self.blank(name, i, state))
+            return x.each(lambda i: self.blank(name, i, state, True))
         if isinstance(x, Object):
             return x
         if isinstance(x, Expr):
@@ -142,9 +149,11 @@ class Firsts(Copies):
         _, kinds, arrays, *_ = state[0]
         shape = [self.outside(n, {*kinds, *arrays}) for n in self.lengths_where_set(x)]
         if not all(isinstance(n, Expr) for n in shape):
+            if not in_tuple:
+                raise Longer(self.frame, name)
             self.refuse(
-                f"the array {name} is bound first in a loop, which says how long it is, and read when its turn is over",
-                "make it before the loop, as long as it gets",
+                f"an array in the tuple {name} is bound first in a loop, which says how long it is, and read when its turn is over",
+                "give it a name of its own",
             )
         nothing = zero(kind_of(self.dtype(x)))
         dtype = "float64" if (self.frame, name) in self.wide else self.dtype(x)
@@ -153,6 +162,31 @@ class Firsts(Copies):
     def lengths_where_set(self, x: View | Elementwise) -> list[Expr]:
         whole = isinstance(x, View) and x.whole() and x.base in self.where_set
         return self.where_set[x.base] if isinstance(x, View) and whole else self.shape(x)
+
+    def other_length(self, old: Expr, new: Expr) -> bool:
+        """Is a length made of the one before, or of what a loop or a branch decides, so that there is no need that the two are equal?"""
+        old, new = self.root(old), self.root(new)
+        apart = {atom for atom, k in ops.linear(Apply("sub", (new, old)), self.program).items() if k}
+        if old == new or not apart:
+            return False
+        if apart == {None}:
+            return True
+        before, atoms = self.atoms(old), self.atoms(new)
+        decided = any(
+            isinstance(a, Load) or (isinstance(a, Name) and a.name not in self.program.params) for a in atoms
+        )
+        return decided or bool(before & atoms)
+
+    def atoms(self, e: Expr) -> set[Expr]:
+        """What an integer is computed from at last."""
+        if isinstance(e, Name) and e.name in self.program.defined:
+            return self.atoms(self.program.defined[e.name])
+        if isinstance(e, Extent):
+            extents = self.array(e.base).extents
+            return self.atoms(extents[e.axis]) if extents is not None and e.base not in self.grown else {e}
+        if isinstance(e, Apply):
+            return set().union(*map(self.atoms, e.args))
+        return set() if isinstance(e, Const) else {e}
 
     def outside(self, e: Expr, known: Iterable[str]) -> Expr | None:
         """A length by what is there before the loop."""
@@ -176,4 +210,4 @@ def zero(kind: str) -> Const:
     return const({"float": 0.0, "int": 0, "bool": False}[kind])
 
 
-__all__ = ["Firsts", "Hope", "Unset", "Wider", "zero"]
+__all__ = ["Firsts", "Hope", "Longer", "Unset", "Wider", "zero"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ import numpy as np
 from nbgrad.adjoints import arrangements, calls, exits, ops
 from nbgrad.adjoints.arrangements import turns
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array, leaves
+from nbgrad.adjoints.calls import new_room
 from nbgrad.adjoints.expressions import Expressions
-from nbgrad.adjoints.firsts import Hope, zero
+from nbgrad.adjoints.firsts import Hope, Longer, Wider, zero
 from nbgrad.adjoints.ir import (
     ONE,
     ZERO,
     Apply,
+    Array,
     At,
     Const,
     Expr,
@@ -31,11 +34,26 @@ from nbgrad.adjoints.ir import (
     View,
     const,
     is_leaf,
+    kind_of,
+    loads,
+    reads,
+    statements,
+    whole,
 )
 from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Turn
 from nbgrad.kernels import functions
 
 _RISES = 12  # how often a loop is lowered again: each time a carried name has become more
+
+
+@dataclass(eq=False)
+class Growing:
+    """An array that turns make longer or shorter: its numbers stand in room that grows, its lengths are handed on."""
+
+    room: View
+    first: list[Expr]
+    heads: list[str] = field(default_factory=list)
+    last: list[Expr] = field(default_factory=list)
 
 
 class Loops(Expressions):
@@ -262,11 +280,17 @@ class Loops(Expressions):
         state = self.state()
         twins = before
         parted: list[str] = []  # tuples whose arrays turns bind anew
+        growing: dict[str, Growing] = {}  # arrays that turns make longer or shorter
         for _ in range(_RISES):
             self.twins = twins
+            place = self.position()
             around, self.block = self.block, []
-            inner: Env = {**outer, OUTER: set(outer)}
+            inner: Env = {**outer, OUTER: {*outer} - growing.keys()}
             heads: dict[str, Any] = {}
+            for n, g in growing.items():
+                inner[n] = self.begun(n, g)
+                if counted is not None:
+                    inner[n] = self.read_back(n, g)
             for n in carried:
                 if kinds[n] is not None:
                     heads[n] = self.head(n, kinds[n], env.get(n), hopeful)
@@ -276,31 +300,51 @@ class Loops(Expressions):
             self.hoped = hoped | mine
             if flag:
                 inner[flag] = const(False)
-            self.following.append(turn)
-            if counted is None:
-                test = self.truth(self.scalar(s.test, inner))
-                loop.head, self.block = self.block, []
-                loop.test = test
-            else:
-                hint = s.target.id if isinstance(s.target, ast.Name) else "i"
-                loop.var = self.fresh(hint)
-                program.kinds[loop.var] = "int"
-                self.bounded(loop)
-                bind(Name(loop.var), inner)
-            self.turning += 1
-            self.statements(s.body, inner)
-            self.turning -= 1
-            self.following.pop()
-            loop.body, self.block = self.block, around
+            firsts: dict[str, Value] = {}
+            try:
+                self.following.append(turn)
+                if counted is None:
+                    test = self.truth(self.scalar(s.test, inner))
+                    self.not_made(test, inner, growing)
+                    loop.head, self.block = self.block, []
+                    loop.test = test
+                    inner |= {n: self.read_back(n, g) for n, g in growing.items()}
+                else:
+                    hint = s.target.id if isinstance(s.target, ast.Name) else "i"
+                    loop.var = self.fresh(hint)
+                    program.kinds[loop.var] = "int"
+                    self.bounded(loop)
+                    bind(Name(loop.var), inner)
+                self.turning += 1
+                self.statements(s.body, inner)
+                self.turning -= 1
+                self.following.pop()
+                for n, g in growing.items():
+                    self.ended(n, g, inner[n])
+                loop.body, self.block = self.block, around
+                for n in carried:
+                    x = inner.get(n)
+                    if n not in env and isinstance(x, View | Items):
+                        firsts[n] = self.blank(n, x, state)
+            except Longer as longer:
+                mine = longer.frame is self.frame and longer.name in kept and longer.name not in growing
+                if not mine or longer.name in env.get(OUTER, ()):  # of a loop or a branch around as well
+                    raise
+                made = inner.get(longer.name)
+                self.back_to(place)
+                dtype = self.dtype(made) if isinstance(made, View) else "float64"
+                rank = len(made.order) if isinstance(made, View) else 1
+                self.restore(state)
+                growing[longer.name] = self.grows(longer.name, env.get(longer.name), dtype, rank)
+                carried = [n for n in carried if n not in growing]
+                state, twins = self.state(), self.twins
+                before = twins
+                continue
             again = not self.twins <= twins
             twins = twins | self.twins
-            firsts: dict[str, Value] = {}
             for n in carried:
                 x = inner.get(n)
-                if x is None:
-                    continue
-                if n not in env and not isinstance(x, Expr):
-                    firsts[n] = self.blank(n, x, state)
+                if x is None or n in firsts:
                     continue
                 now = self.kinds_of(x)
                 if now is None:
@@ -334,7 +378,7 @@ class Loops(Expressions):
         else:
             self.refuse("the kinds of this loop's names do not settle")
         self.twins, self.hoped = twins, hoped
-        self.check_views(env, inner, kept)
+        self.check_views(env, inner, [n for n in kept if n not in growing])
         for n in carried:
             if kinds[n] is not None:
                 if kinds[n] == "float" and self.kind(inner[n]) == "int":
@@ -347,7 +391,70 @@ class Loops(Expressions):
             loop.trips = self.fresh("trips")
             program.kinds[loop.trips] = "int"
             program.natural.add(loop.trips)
+        for g in growing.values():
+            loop.carried += zip(g.heads, g.first, g.last)
         self.block.append(loop)
+        for n, g in growing.items():
+            env[n] = self.read_back(n, g)
+
+    def grows(self, name: str, first: Any, dtype: str, rank: int) -> Growing:
+        """Room for an array that turns make longer or shorter, with what it is before them; it is empty where it has no value yet."""
+        if first is not None and not isinstance(first, View):
+            self.refuse(f"{name} is a number before or an array in the loop", "use two names")
+        room = new_room(self, name, dtype if first is None else self.dtype(first))
+        self.parted(room.base)
+        if first is None:
+            return Growing(room, [ZERO] * rank)
+        self.lay_out(room, first)
+        self.shared(room.base, first.base)
+        return Growing(room, [self.counted(self.settled(n)) for n in self.shape(first)])
+
+    def begun(self, name: str, g: Growing) -> View:
+        """The array as the test of `while` finds it: in the room, or, of more dimensions than one, by its lengths alone."""
+        g.heads = [self.fresh(f"{name}_length") for _ in g.first]
+        for head in g.heads:
+            self.program.kinds[head] = "int"
+            self.program.natural.add(head)
+        if len(g.heads) == 1:
+            return View(g.room.base, (Span(ZERO, Name(g.heads[0])),), (0,))
+        base = self.fresh(name)
+        self.program.arrays[base] = Array(len(g.heads), self.dtype(g.room), tuple(map(Name, g.heads)))
+        return whole(base, len(g.heads))
+
+    def not_made(self, test: Expr, inner: Env, growing: Iterable[str]) -> None:
+        """Refuse a test of `while` that reads of a matrix that turns make longer or shorter."""
+        read = {load.base for load in loads(test)} | {
+            base for q in statements(self.block) for base in reads(q)
+        }
+        for n in growing:
+            if len(inner[n].order) > 1 and inner[n].base in read:
+                self.refuse(
+                    f"the test reads {n}, which turns make longer or shorter",
+                    "set a name at the end of a turn",
+                )
+
+    def read_back(self, name: str, g: Growing) -> View:
+        base = self.fresh(name)
+        self.program.arrays[base] = Array(len(g.heads), self.dtype(g.room), tuple(map(Name, g.heads)))
+        self.parted(base)
+        self.shared(base, g.room.base)
+        made = whole(base, len(g.heads))
+        self.spread(made, g.room)
+        return made
+
+    def ended(self, name: str, g: Growing, x: Any) -> None:
+        """What a turn leaves of it goes into the room."""
+        narrow = isinstance(x, View) and self.dtype(g.room) == "float32"
+        if narrow and self.dtype(x) == "float64":
+            raise Wider(name, g.room.base)
+        alike = isinstance(x, View) and len(x.order) == len(g.first)
+        if not alike or kind_of(self.dtype(x)) != kind_of(self.dtype(g.room)):
+            self.refuse(f"{name} is of one kind before and of another in the loop", "use two names")
+        shape = [self.settled(n) for n in self.shape(x)]
+        g.last = [n if is_leaf(n) else self.let(f"{name}_length", n) for n in shape]
+        self.parted(g.room.base)
+        self.lay_out(g.room, x)
+        self.shared(g.room.base, x.base)
 
     def other_arrays(self, x: Any, y: Any) -> bool:
         """Is an array in a tuple another one than before?"""

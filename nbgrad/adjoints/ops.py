@@ -281,7 +281,7 @@ def is_natural(e: Expr, p: Program) -> bool:
     """Is the integer surely not negative?"""
     if _plainly(e, p):
         return True
-    sum_of = _linear(e, p)
+    sum_of = linear(e, p)
     if _settled(sum_of, p):
         return True
     for bounds, sign in ((p.least, 1), (p.most, -1)):
@@ -294,7 +294,7 @@ def is_natural(e: Expr, p: Program) -> bool:
             for atom in bounded:
                 times_of = sum_of.pop(atom)
                 assert isinstance(atom, Name)
-                for part, k in _linear(bounds[atom.name], p).items():
+                for part, k in linear(bounds[atom.name], p).items():
                     sum_of[part] = sum_of.get(part, 0) + times_of * k
             if _settled(sum_of, p):
                 return True
@@ -323,26 +323,26 @@ def _plainly(e: Expr, p: Program) -> bool:
     return False
 
 
-def _linear(e: Expr, p: Program) -> dict[Expr | None, int]:
+def linear(e: Expr, p: Program) -> dict[Expr | None, int]:
     """The sum that an integer is, of multiples; a constant is a multiple of None."""
     if isinstance(e, Const) and isinstance(e.value, int):
         return {None: int(e.value)}
     if isinstance(e, Name) and e.name in p.defined:
         value = p.defined[e.name]
         if not isinstance(value, Apply) or value.op in ("add", "sub", "mul", "neg"):
-            return _linear(value, p)
+            return linear(value, p)
     if isinstance(e, Apply) and e.op in ("add", "sub"):
         sign = 1 if e.op == "add" else -1
-        found = _linear(e.args[0], p)
-        for atom, k in _linear(e.args[1], p).items():
+        found = linear(e.args[0], p)
+        for atom, k in linear(e.args[1], p).items():
             found[atom] = found.get(atom, 0) + sign * k
         return found
     if isinstance(e, Apply) and e.op == "neg":
-        return {atom: -k for atom, k in _linear(e.args[0], p).items()}
+        return {atom: -k for atom, k in linear(e.args[0], p).items()}
     if isinstance(e, Apply) and e.op == "mul":
         for a, b in (e.args, e.args[::-1]):
             if isinstance(a, Const) and isinstance(a.value, int):
-                return {atom: a.value * k for atom, k in _linear(b, p).items()}
+                return {atom: a.value * k for atom, k in linear(b, p).items()}
     return {e: 1}
 
 
@@ -350,4 +350,14 @@ def _settled(sum_of: dict[Expr | None, int], p: Program) -> bool:
     return all(k == 0 or (k > 0 and (atom is None or _plainly(atom, p))) for atom, k in sum_of.items())
 
 
-__all__ = ["ZERO", "derivatives", "differentiable", "folded", "is_natural", "join", "kind", "primitive"]
+__all__ = [
+    "ZERO",
+    "derivatives",
+    "differentiable",
+    "folded",
+    "is_natural",
+    "join",
+    "kind",
+    "linear",
+    "primitive",
+]

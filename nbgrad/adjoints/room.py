@@ -91,6 +91,14 @@ class Room(Builder, ABC):
     @abstractmethod
     def end_branch(self, branch: Branch) -> None: ...
 
+    @abstractmethod
+    def lay_out(self, room: View, v: View) -> None:
+        """An array's numbers, written to room that grows."""
+
+    @abstractmethod
+    def spread(self, made: View, room: View) -> None:
+        """An array that is made of what lies in room."""
+
     def no_list(self, x: Value, node: ast.AST) -> None:
         if isinstance(x, View) and x.base in self.lists:
             self.refuse("arithmetic of a list", "np.array(...) of it, or extend", node)

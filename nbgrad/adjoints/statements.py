@@ -21,7 +21,7 @@ from nbgrad.adjoints.build import (
     with_leaves,
 )
 from nbgrad.adjoints.expressions import BINARY
-from nbgrad.adjoints.firsts import Wider, zero
+from nbgrad.adjoints.firsts import Longer, Wider, zero
 from nbgrad.adjoints.ir import (
     ZERO,
     Apply,
@@ -195,6 +195,8 @@ class Statements(Loops):
             self.refuse(
                 f"{name} is an array of one kind before and of another in a loop or branch", "use two names"
             )
+        if any(self.other_length(n, m) for n, m in zip(a, b)):
+            raise Longer(self.frame, name)
         for n, m in zip(a, b):
             self.same(n, m)
         self.parted(old.base)
@@ -351,22 +353,37 @@ class Statements(Loops):
         if not isinstance(test, Name):
             test = self.let("c", test)
         self.own(exits.bound([*s.body, *s.orelse]), env)
-        around, twins = self.block, self.twins
-        sides: list[tuple[Block, Env]] = []
-        left_as: set[frozenset[str]] = set()
-        for body in (s.body, s.orelse):
-            inner = {**env, OUTER: set(env)}
-            self.block, self.twins = [], twins
-            self.statements(body, inner)
-            sides.append((self.block, inner))
-            left_as |= self.twins
-        self.block, self.twins = around, left_as
-        (then, left), (other, right) = sides
+        apart: set[str] = set()  # names of arrays that a side makes longer or shorter
+        while True:
+            place, state = self.position(), self.state()
+            try:
+                (then, left), (other, right) = self.sides(s, env, apart)
+                break
+            except Longer as longer:
+                mine = longer.frame is self.frame and longer.name in {*env} - apart
+                if not mine or longer.name in env.get(OUTER, ()):  # of a loop around as well
+                    raise
+                apart.add(longer.name)
+            self.back_to(place)
+            self.restore(state)
         branch = Branch(test, then, other, [])
         for name in [*left, *(n for n in right if n not in left)]:
             if name != OUTER:
                 self.after_branch(name, left.get(name), right.get(name), env, branch)
         self.end_branch(branch)
+
+    def sides(self, s: ast.If, env: Env, apart: set[str]) -> list[tuple[Block, Env]]:
+        around, twins = self.block, self.twins
+        sides: list[tuple[Block, Env]] = []
+        left_as: set[frozenset[str]] = set()
+        for body in (s.body, s.orelse):
+            inner = {**env, OUTER: {*env} - apart}
+            self.block, self.twins = [], twins
+            self.statements(body, inner)
+            sides.append((self.block, inner))
+            left_as |= self.twins
+        self.block, self.twins = around, left_as
+        return sides
 
     def end_branch(self, branch: Branch) -> None:
         self.block.append(branch)
@@ -429,6 +446,7 @@ class Statements(Loops):
         assert of is not None
         dtype = max(self.dtype(x) for x in (a, b) if x is not None)  # of float32 and float64 the wider
         room = calls.new_room(self, name, dtype)
+        self.parted(room.base)
         for side, block in ((a, branch.then), (b, branch.other)):
             if side is None:
                 continue

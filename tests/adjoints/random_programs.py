@@ -102,6 +102,12 @@ WHOLE = [
     *("y, w = w, y * a + x", "w = w * t + y", "s += w[1]", "(w, pair) = (pair[0] * s, (w, t))"),
     *("np.multiply(y, t, out=y)", "np.add(x[1:], y[:3], y[1:])", "M[k[:2], k[2:]] += y[:2]"),
     *(
+        "grown = np.append(grown, s * 0.5)",
+        "grown = np.concatenate((grown[-2:], y[1:2]))",
+        "s += 0.1 * grown @ grown",
+        "grown = grown[:-1] + grown[1:] if len(grown) > 1 else grown",
+        "t += grown[0] * grown[-1]",
+        "grown = grown[grown < t]",
         "y[:] = np.cumsum(M, axis=1)[2] * 0.3",
         "s = np.linalg.norm(M, axis=0)[1]",
         "y[:] = np.einsum('ij,j', M, x)",
@@ -135,6 +141,7 @@ class Writer:
             "        return f(v * t) - f(w=v, v=0.4)",
             "    held = [a, x[1]]",
             "    w, pair = x * x, (x * 0.5, s)",
+            "    grown = x[:2] * 0.5",
         ]
         for _ in range(self.random.randint(3, 6)):
             self.statement(0)

@@ -104,10 +104,10 @@ def array_of_the_module_that_is_written(a):
     return few[0]
 
 
-def array_as_long_as_a_turn_says(x, n):
+def array_in_a_tuple_as_long_as_a_turn_says(x, n):
     for k in range(n):
-        y = x[:k] * 2.0
-    return y[0]
+        y = (x[:k] * 2.0, k)
+    return y[0][0]
 
 
 def read_before_any_turn_sets_it(x, n):

@@ -11,11 +11,11 @@ from nbgrad import differentiable
 from nbgrad.adjoints import Refused
 from nbgrad.adjoints.analyse import POLICIES
 from nbgrad.adjoints.api import Made
-from tests.adjoints import arrangements, constructs, turns
+from tests.adjoints import arrangements, constructs, longer, turns
 
 PROGRAMS = {
     n: f
-    for module in (constructs, arrangements, turns)
+    for module in (constructs, arrangements, turns, longer)
     for n, f in vars(module).items()
     if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")
 }
@@ -86,7 +86,9 @@ def narrow(a: Any) -> Any:
     return a.astype(np.float32) if isinstance(a, np.ndarray) and a.dtype == np.float64 else a
 
 
-@pytest.mark.parametrize("name", [n for n, f in PROGRAMS.items() if f.__module__ == turns.__name__])
+@pytest.mark.parametrize(
+    "name", [n for n, f in PROGRAMS.items() if f.__module__ in (turns.__name__, longer.__name__)]
+)
 def test_names_of_float32_that_turns_bind_to_float64(name: str) -> None:
     """They are as wide as they get."""
     f = differentiable(PROGRAMS[name])
@@ -258,6 +260,21 @@ def test_a_number_as_float32() -> None:
 
     by_x, by_a = differentiable(product).grad(np.ones(3, np.float32), 0.5)
     assert by_x.dtype == np.float32 and by_x.tolist() == [0.5] * 3 and by_a == 3.0
+
+
+def test_a_write_to_what_was_longer_is_refused() -> None:
+    """As long as another name may be that array."""
+
+    def written(x):
+        z = x.copy()
+        before = z
+        for _ in range(2):
+            z = z[1:]
+        before[3] = 2.0
+        return z[0] * z[-1]
+
+    with pytest.raises(Refused, match="may be the array z as well"):
+        differentiable(written).grad(np.arange(4.0))
 
 
 def test_writes_that_another_name_would_show_are_refused() -> None:
