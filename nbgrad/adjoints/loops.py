@@ -327,8 +327,8 @@ class Loops(Expressions):
                     if n not in env and isinstance(x, View | Items):
                         firsts[n] = self.blank(n, x, state)
             except Longer as longer:
-                mine = longer.frame is self.frame and longer.name in kept and longer.name not in growing
-                if not mine or longer.name in env.get(OUTER, ()):  # of a loop or a branch around as well
+                here = longer.frame is self.frame and longer.name in kept and longer.name not in growing
+                if not here or longer.name in env.get(OUTER, ()):  # of a loop or a branch around as well
                     raise
                 made = inner.get(longer.name)
                 self.back_to(place)
