@@ -80,12 +80,33 @@ def conjugate(e: Expr, but: str = "") -> Expr:
     return done[e]
 
 
+def _over_roots(z: Any, w: Any) -> Expr:
+    return as_expr(p.reciprocal(p.sqrt(z) * p.sqrt(w)))
+
+
+def _asin_slope(z: Expr) -> Expr:
+    re, im = p.real(z), p.imag(z)
+    return _over_roots(p.join(1.0 - re, -im), p.join(re + 1.0, im))
+
+
+def _asinh_slope(z: Expr) -> Expr:
+    re, im = p.real(z), p.imag(z)
+    return _over_roots(p.join(1.0 - im, re), p.join(im + 1.0, -re))
+
+
 def _acosh_slope(z: Expr) -> Expr:
-    return as_expr(p.rsqrt(z + 1.0) * p.rsqrt(z - 1.0))
+    re, im = p.real(z), p.imag(z)
+    return _over_roots(p.join(re + 1.0, im), p.join(re - 1.0, im))
 
 
-# Partials that are other roots than those of real numbers on half of the plane.
-PARTIALS: dict[str, Callable[..., Expr]] = {"acosh": _acosh_slope}
+# Partials that are other roots than those of real numbers on half of the plane or on a cut: of parts, as a number that is added takes
+# the sign of a zero, which tells the side of the cut.
+PARTIALS: dict[str, Callable[..., Expr]] = {
+    "asin": _asin_slope,
+    "acos": lambda z: -_asin_slope(z),
+    "asinh": _asinh_slope,
+    "acosh": _acosh_slope,
+}
 
 REAL_VALUED = {"abs", "real", "imag", "arg"}
 BESIDE = {"conj", "sgn", "join", *REAL_VALUED}  # what is not holomorphic

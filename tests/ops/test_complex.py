@@ -473,3 +473,20 @@ def test_complex_numbers_in_a_body() -> None:
     assert T.autograd.gradcheck(wave, z, check_forward_ad=True) and T.autograd.gradgradcheck(wave, z)
     with pytest.raises(TypeError, match="a complex number outside of a complex computation"):
         wave(T.ones(2))
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "asinh", "acosh", "atan", "atanh", "log", "sqrt", "rsqrt"])
+def test_derivatives_on_cuts_are_those_of_their_side(name: str) -> None:
+    """Of which a zero's sign tells: by differences along the cut. PyTorch has some of the other side."""
+    function, h = getattr(T, name), 1e-6
+    for a in (-2.0, -0.5, 0.5, 2.0):
+        for zero in (0.0, -0.0):
+            for turned in (False, True):
+                at = [complex(zero, a + d) if turned else complex(a + d, zero) for d in (-h, 0, h)]
+                low, _, high = function(T.tensor(at, dtype=D)).tolist()
+                want = (high - low) / (2 * h) / (1j if turned else 1)
+                z = T.tensor(at[1], dtype=D, requires_grad=True)
+                (found,) = T.autograd.grad(function(z).real, z)
+                _, moved = T.func.jvp(function, (z.detach(),), (T.ones_like(z),))
+                assert found.item().conjugate() == pytest.approx(want, rel=1e-5)
+                assert moved.item() == pytest.approx(want, rel=1e-5)
