@@ -1,9 +1,9 @@
 """The case table on an emulated device, against the CPU: values, gradients, those of second order, dtypes, strides.
 
-`NBGRAD_CUDA_EMULATE=1 python -X faulthandler -m tests.cuda.on_device [--order K] [--whole] [NAME ...]` prints what is wrong, a case a line,
-each before it is run, so that the last line names the one that has ended the process; beside what is right stands what went over at a
-second call. Threads run in three orders, or in the K-th. `--whole`, by hand, takes every shape and layout in every dtype. In a process of
-its own, as a device there either is or is not.
+`NBGRAD_CUDA_EMULATE=1 python -X faulthandler -m tests.cuda.on_device [--order K] [--whole | --complex] [NAME ...]` prints what is wrong, a
+case a line, each before it is run, so that the last line names the one that has ended the process; beside what is right stands what went
+over at a second call. Threads run in three orders, or in the K-th. `--whole`, by hand, takes every shape and layout in every dtype,
+`--complex` complex128 in each case that has floats. In a process of its own, as a device there either is or is not.
 """
 
 from __future__ import annotations
@@ -70,12 +70,14 @@ def same(got: Any, want: Any, label: str, tol: float = 1.0) -> None:
     assert_same(got, want, label, tol)
 
 
-def compare(case: OpCase, dtype: str, whole: bool, orders: Sequence[tuple[int, int]]) -> None:
-    """Raises what is wrong with the case in its first sample, or in all: in each order of threads the bits are the same, but for the last,
-    in which sums by index are added up as threads come."""
+def compare(
+    case: OpCase, dtype: str, whole: bool, orders: Sequence[tuple[int, int]], given: Sequence[Sample] = ()
+) -> None:
+    """Raises what is wrong with the case in its first sample, in all, or in those `given`: in each order of threads the bits are the same,
+    but for the last, in which sums by index are added up as threads come."""
     driver: Any = backend.of(DEVICE).driver
-    backward = case.differentiable and "float" in dtype
-    for sample in samples(case, dtype) if whole else [next(samples(case, dtype))]:
+    backward = case.differentiable and ("float" in dtype or bool(given))
+    for sample in given or (samples(case, dtype) if whole else [next(samples(case, dtype))]):
         want = outcome(partial(computed, case, sample, backward))
         bits = set()
         for driver.order in orders:
@@ -138,11 +140,17 @@ def main(*given: str) -> None:
     driver: Any = backend.of(DEVICE).driver
     if isinstance(driver, Prompt):
         driver.solver = Solver()
-    whole = given[:1] == ("--whole",)
-    for name in given[whole:] or CASES:
+    whole, of_pairs = given[:1] == ("--whole",), given[:1] == ("--complex",)
+    if of_pairs:
+        from tests.ops.test_complex import TAKEN, complex_samples
+    for name in given[whole or of_pairs :] or ([case.name for case in TAKEN] if of_pairs else CASES):
         case = CASES[name]
         print(name, end=" ", flush=True)
         try:
+            if of_pairs:
+                compare(case, "", False, orders, complex_samples(case)[:1])
+                print("right", flush=True)
+                continue
             for dtype in case.dtypes if whole else [usual(case)]:
                 compare(case, dtype, whole, orders)
         except NotImplementedError as error:
