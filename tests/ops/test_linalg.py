@@ -402,3 +402,25 @@ def test_distances_in_strips(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
     for others in found[1:]:
         for a, b in zip(found[0], others):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(40, 20), (20, 40), (3, 30, 30)])
+def test_least_squares_of_ranks_that_are_certain_and_of_others(shape: tuple[int, ...]) -> None:
+    """The former go by QR; one matrix of the others has singular values tell of all."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal(shape), rng.standard_normal((*shape[:-1], 2))
+    x, _, rank, _ = T.linalg.lstsq(T.from_numpy(a), T.from_numpy(b))
+    np.testing.assert_allclose(x, np.linalg.pinv(a) @ b, rtol=0, atol=1e-11)
+    assert (rank == min(shape[-2:])).all()
+    for least in (1e-10, 1e-14, 1e-18, 0.0):
+        u, s, vh = np.linalg.svd(a, full_matrices=False)
+        s[..., -1] = least * s[..., 0]
+        made = u * s[..., None, :] @ vh
+        x, _, rank, _ = T.linalg.lstsq(T.from_numpy(made), T.from_numpy(b))
+        below = least < max(shape[-2:]) * 2.3e-16
+        assert (rank == min(shape[-2:]) - below).all(), least
+        if least == 1e-14:
+            continue  # of a solution one digit or two are certain
+        s[..., -1] = np.inf if below else s[..., -1]
+        want = vh.swapaxes(-1, -2) / s[..., None, :] @ u.swapaxes(-1, -2) @ b
+        np.testing.assert_allclose(x, want, rtol=1e-4, atol=1e-4 * abs(want).max())
