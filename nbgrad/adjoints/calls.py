@@ -159,6 +159,8 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         return found
     if home is builtins and name == "pow" and len(args) == 2:
         return b.elementwise(args, lambda p, q: b.binary("pow", p, q, hint))
+    if home is builtins and name == "sorted" and len(args) == 1 and not named.keys() - {"reverse"}:
+        return _sorted(b, args[0], named.get("reverse", const(False)), hint)
     if home is builtins and name == "sum" and args:
         start = args[1] if len(args) > 1 else named.get("start", ZERO)
         if isinstance(args[0], Items):
@@ -185,6 +187,18 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
             "write it out",
         )
     return call(b, name, args, named, hint)
+
+
+def _sorted(b: Builder, x: Value, reverse: Value, hint: str | None) -> Value:
+    """A list."""
+    if not isinstance(reverse, Const):
+        b.refuse("sorted whose direction is not known", "reverse=True")
+    if len(b.shape(array := array_of(b, x))) != 1:
+        b.refuse("sorted of rows", "np.sort")
+    found = inlined(b, library.falling if reverse.value else library.sort, [array], {})
+    assert isinstance(found, View)
+    b.lists.add(found.base)
+    return found
 
 
 def writes_out(name: str, call: ast.Call) -> bool:

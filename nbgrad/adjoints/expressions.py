@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints import calls, contract, ops
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
 from nbgrad.adjoints.firsts import Unset
 from nbgrad.adjoints.indices import Indices
 from nbgrad.adjoints.ir import (
@@ -206,7 +206,29 @@ class Expressions(Indices):
         return Items(self.operands(e.elts, env))
 
     def of_List(self, e: ast.List, env: Env, hint: str | None) -> Value:
+        if any(isinstance(part, ast.Starred) for part in e.elts) and not self.has_call(e, env):
+            stars = [part.value if isinstance(part, ast.Starred) else part for part in e.elts]
+            found = [self.value(part, env) for part in stars]
+            if any(isinstance(part, ast.Starred) and is_array(x) for part, x in zip(e.elts, found)):
+                return self.list_of_parts(e, found, hint)
         return Items(self.operands(e.elts, env), list)
+
+    def list_of_parts(self, e: ast.List, found: list[Value], hint: str | None) -> Value:
+        """[*x, a] of an array: a list of its numbers and others."""
+        pieces: list[Any] = []
+        for part, x in zip(e.elts, found):
+            starred = isinstance(part, ast.Starred)
+            numbers = x.items if starred and isinstance(x, Items) else [x]
+            if any(
+                not (isinstance(i, Expr) or (starred and is_array(i) and len(self.shape(i)) == 1))
+                for i in numbers
+            ):
+                self.refuse("* of something else than numbers, beside an array", "np.concatenate", e)
+            pieces += numbers
+        made = calls.call(self, "hstack", [Items(pieces)], {}, hint)
+        assert isinstance(made, View)
+        self.lists.add(made.base)
+        return made
 
     def of_UnaryOp(self, e: ast.UnaryOp, env: Env, hint: str | None) -> Value:
         x = self.value(e.operand, env)

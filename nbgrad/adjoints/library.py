@@ -109,6 +109,15 @@ def sort(a, kind=None):
     return out
 
 
+def falling(a):
+    """Equal ones stay in their order."""
+    order = argsort(-a)
+    out = np.empty_like(a)
+    for i in range(len(a)):
+        out[i] = a[order[i]]
+    return out
+
+
 def median(a):
     if a.ndim > 1:
         return _median(a.ravel())

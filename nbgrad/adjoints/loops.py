@@ -82,7 +82,13 @@ class Loops(Expressions):
                 start = self.whole("add", start, self.whole("mul", self.whole("sub", count, ONE), step))
                 self.counted_loop(s, env, start, self.binary("mul", step, const(-1)), count)
                 return
-            self.refuse("reversed of something else than a range", "index from the end")
+            x = self.value(inner, env) if not isinstance(inner, ast.Call) else None
+            if isinstance(x, Items) and self.as_array(x) is x:
+                self.unrolled(s, x.items[::-1], env)
+                return
+            count, at = self.rows(s.iter, s, env)
+            self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind_anew(s.target, at(i), e)))
+            return
         if of is range and isinstance(s.iter, ast.Call):
             start, step, count = self.range_of(s.iter.args, env)
             self.counted_loop(s, env, start, step, count)
@@ -184,7 +190,7 @@ class Loops(Expressions):
             parts = [self.rows(a, s, env) for a in e.args]
             count = functools.reduce(self.shorter, [n for n, _ in parts])
             return count, lambda i: Items([item(i) for _, item in parts])
-        v = self.sequence(self.value(e, env), s, env)
+        v = self.sequence(self.as_array(self.value(e, env)), s, env)
         return self.shape(v)[0], lambda i: self.item(v, i, True)
 
     def counted_loop(self, s: ast.For, env: Env, start: Expr, step: Expr, count: Expr) -> None:

@@ -216,11 +216,24 @@ class _Plain(ast.NodeTransformer):
         first = [_set(name, _call(LIST)), _set(self.counter(name), ast.Constant(0))]
         if isinstance(value, ast.List):
             held = [self.fresh("v") for _ in value.elts]  # what is read may be the list itself
-            before = [_set(h, self.visit(e)) for h, e in zip(held, value.elts)]
-            return before + first + [p for h in held for p in self.pushed(name, _load(h))]
+            before = [_set(h, self.kept(e)) for h, e in zip(held, value.elts)]
+            pushes = [p for h, e in zip(held, value.elts) for p in self.pushed_of(name, h, e)]
+            return before + first + pushes
         if isinstance(value, ast.ListComp):
             return first + self.comprehended(name, value)
         return [_set(name, self.visit(value))]
+
+    def kept(self, e: ast.expr) -> ast.expr:
+        """What a display holds; of `*x` a copy, as it may be the list itself."""
+        if not isinstance(e, ast.Starred):
+            return self.visit(e)
+        return ast.Call(ast.Attribute(self.visit(e.value), "copy", ast.Load()), [], [])
+
+    def pushed_of(self, name: str, held: str, e: ast.expr) -> list[ast.stmt]:
+        if not isinstance(e, ast.Starred):
+            return self.pushed(name, _load(held))
+        v = self.fresh("v")
+        return [ast.For(ast.Name(v, ast.Store()), _load(held), self.pushed(name, _load(v)), [], None)]
 
     def shorter(self, name: str) -> list[ast.stmt]:
         n = self.counter(name)
@@ -303,13 +316,37 @@ class _Plain(ast.NodeTransformer):
 
     def visit_IfExp(self, e: Any) -> Any:
         """What may not be reached: nothing of it goes before."""
+        test = self.visit(e.test)
         outer, self.before = self.before, None
-        e = self.generic_visit(e)
+        body, other = self.visit(e.body), self.visit(e.orelse)
         self.before = outer
-        return e
+        return ast.copy_location(ast.IfExp(test, body, other), e)
 
     def visit_BoolOp(self, e: Any) -> Any:
-        return self.visit_IfExp(e)
+        first = self.visit(e.values[0])
+        outer, self.before = self.before, None
+        rest = [self.visit(v) for v in e.values[1:]]
+        self.before = outer
+        return ast.copy_location(ast.BoolOp(e.op, [first, *rest]), e)
+
+    def visit_NamedExpr(self, e: ast.NamedExpr) -> Any:
+        """A name that is set where nothing of the statement has read it, nor calls what might write."""
+        place = e.lineno, e.col_offset
+        before = [
+            n
+            for n in ast.walk(self.statement)
+            if isinstance(n, ast.Name | ast.Call) and (n.lineno, n.col_offset) < place
+        ]
+        known = [n for n in before if isinstance(n, ast.Call) and (n.end_lineno, n.end_col_offset) <= place]
+        if (
+            self.before is None
+            or known
+            or any(isinstance(n, ast.Name) and n.id == e.target.id for n in before)
+        ):
+            return e  # refused by its name
+        value = self.visit(e.value)
+        self.before.append(_set(e.target.id, value))
+        return ast.copy_location(_load(e.target.id), e)
 
 
 def _pops(e: Any) -> bool:

@@ -555,3 +555,46 @@ def backwards_beside(x):
 def field_by_default(a):
     p = Pair(a)
     return p.a * Pair(b=p.b + a, a=p.b).b
+
+
+def backwards(x, m):
+    s = 0.0
+    for v in reversed(x):
+        s = s * 0.5 + v
+    for r in reversed(m):
+        s = s * 0.5 + r @ r
+    for v in reversed((x[0], x[1] * s)):
+        s += v * s
+    return s
+
+
+def backwards_until(x):
+    s = 0.0
+    for k, v in enumerate(reversed([p * p for p in x])):
+        s = s * 0.5 + v * k
+        if s > 1.0:
+            break
+    return s
+
+
+def in_their_order(x, a):
+    z, w = sorted(x), sorted([a, x[0], x[2]], reverse=True)
+    return z[0] * z[1] ** 2 + w[0] * w[2] ** 2 + len(z)
+
+
+def unpacked_in_a_list(x, a):
+    z = [*x, a, *x[1:]]
+    held = [a, *z]
+    held.append(z[2] * a)
+    return z[4] * z[1] * len(z) + held[-1] * np.array([*x, a]).sum() + held[0] * held[3]
+
+
+def asked_first(x, a):
+    s = a if all(v > -1.0 for v in x) and a > 0.0 else 0.0
+    return s * a if any(v > 1.0 for v in x) else s
+
+
+def set_where_it_is_asked(x, a):
+    if (y := a * x[0]) > 0.2:
+        y = y * y
+    return y + (z := x[1] * y) * z

@@ -164,7 +164,12 @@ def array_of_another_kind(x, n):
 
 
 def walrus(a):
-    return (b := a) * b
+    b = a
+    return b + (b := a * a) * b
+
+
+def starred_beside_rows(x, m):
+    return [*x, *m][0]
 
 
 def new_axis_that_is_written(x):
