@@ -76,6 +76,7 @@ STORIES = [
         "masked",
         *("signal", "quasirandom", "_lowrank", "_control", "_vmap_internals", "onnx"),
         "fx",
+        "export",
         "profiler",
         "serialization",
         *("_queues", "accelerator"),

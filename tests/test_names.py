@@ -68,7 +68,7 @@ def test_the_table_is_fresh(torch: ModuleType) -> None:
 USES: dict[str, Any] = {
     "sparse_bsr": lambda o: T.ones(2).new_zeros(2, layout=o),
     "jit.export_opnames": lambda f: f(1),
-    "export.ExportedProgram": lambda c: c(),
+    "export.ExportGraphSignature": lambda c: c(),
     "fx.passes.graph_drawer.FxGraphDrawer": lambda c: type("Mine", (c,), {})({}, 1),
     "package.PackageImporter": lambda c: c("file"),
     "distributed.init_device_mesh": lambda f: f("cpu", (2,)),

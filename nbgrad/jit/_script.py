@@ -161,6 +161,11 @@ def scripted(
     return _each(module, {}, make)
 
 
+def shared(module: Module) -> Any:
+    """The module again, with the same parameters and what it holds by name now."""
+    return _each(module, {}, lambda m: _of(type(m), vars(m)))
+
+
 def frozen(module: ScriptModule) -> Any:
     """The module with parameters that want no gradient."""
 
