@@ -92,9 +92,9 @@ def test_what_is_not_built_says_so_when_it_is_used(name: str) -> None:
 
 
 def test_a_class_that_is_not_built_serves_annotations() -> None:
-    graph, error, kind = T.export.ExportedProgram, T.distributed.DistError, T.distributed.HashStore
+    graph, error, kind = T.export.ShapesCollection, T.distributed.DistError, T.distributed.HashStore
     assert not isinstance(1, graph) and issubclass(type("G", (graph,), {}), graph)
-    assert str(graph[int]) == "torch.export.ExportedProgram[int]" and (graph | None)
+    assert str(graph[int]) == "torch.export.ShapesCollection[int]" and (graph | None)
     assert issubclass(error, RuntimeError) and is_absent(error) and is_absent(kind)
     assert T.nn.attention.SDPBackend.MATH.name == "MATH"
 
@@ -129,8 +129,8 @@ def test_the_table_is_not_read_at_import() -> None:
 
 def test_coverage_of_a_module(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert coverage.command(["torch.export", "--json", str(tmp_path / "found.json")]) == 0
-    assert "  raises: " in (out := capsys.readouterr().out) and "ExportedProgram" in out
-    assert '"ExportedProgram": "raises"' in (tmp_path / "found.json").read_text()
+    assert "  raises: " in (out := capsys.readouterr().out) and "ShapesCollection" in out
+    assert '"ShapesCollection": "raises"' in (tmp_path / "found.json").read_text()
     assert coverage.command(["torch.nonsense"]) == 2
 
 

@@ -109,31 +109,61 @@ class ExportedProgram:
 
     @property
     def state_dict(self) -> dict[str, Any]:
-        """Parameters and buffers by name."""
+        """Parameters and buffers by name.
+
+        >>> program = torch.export.export(torch.nn.BatchNorm1d(1).eval(), (torch.ones(2, 1),))
+        >>> len(program.state_dict)
+        5
+        """
         kept = self._module.state_dict()
         return {
             name: kept[name] for name, _ in [*self.named_parameters(), *self.named_buffers()] if name in kept
         }
 
     def parameters(self) -> Iterator[Any]:
-        """The module's parameters."""
+        """The module's parameters.
+
+        >>> program = torch.export.export(torch.nn.BatchNorm1d(1).eval(), (torch.ones(2, 1),))
+        >>> len(list(program.parameters()))
+        2
+        """
         return self._module.parameters()
 
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
-        """The module's parameters, with their names."""
+        """The module's parameters, with their names.
+
+        >>> program = torch.export.export(torch.nn.BatchNorm1d(1).eval(), (torch.ones(2, 1),))
+        >>> [name for name, _ in program.named_parameters()]
+        ['weight', 'bias']
+        """
         return self._module.named_parameters()
 
     def buffers(self) -> Iterator[Any]:
-        """The module's buffers."""
+        """The module's buffers.
+
+        >>> program = torch.export.export(torch.nn.BatchNorm1d(1).eval(), (torch.ones(2, 1),))
+        >>> len(list(program.buffers()))
+        3
+        """
         return self._module.buffers()
 
     def named_buffers(self) -> Iterator[tuple[str, Any]]:
-        """The module's buffers, with their names."""
+        """The module's buffers, with their names.
+
+        >>> program = torch.export.export(torch.nn.BatchNorm1d(1).eval(), (torch.ones(2, 1),))
+        >>> [name for name, _ in program.named_buffers()][:1]
+        ['running_mean']
+        """
         return self._module.named_buffers()
 
     @property
     def graph_module(self) -> GraphModule:
-        """What operators the module comes to on the example arguments."""
+        """What operators the module comes to on the example arguments.
+
+        >>> program = torch.export.export(torch.nn.Tanh(), (torch.ones(2),))
+        >>> program.graph_module(torch.zeros(2))
+        tensor([0., 0.])
+        """
         if self._graph_module is None:
             args, kwargs = self.example_inputs
             mod = copy.deepcopy(self._module)  # which the call may change
@@ -142,11 +172,21 @@ class ExportedProgram:
 
     @property
     def graph(self) -> Graph:
-        """The graph of these."""
+        """The graph of these.
+
+        >>> program = torch.export.export(torch.nn.Tanh(), (torch.ones(2),))
+        >>> [str(node.target) for node in program.graph.nodes][1:]
+        ['aten.tanh.default', 'output']
+        """
         return self.graph_module.graph
 
     def run_decompositions(self, decomp_table: Any = None, decompose_custom_triton_ops: bool = False) -> Any:
-        """The program itself, whose operators are as they come."""
+        """The program itself, whose operators are as they come.
+
+        >>> program = torch.export.export(torch.nn.Tanh(), (torch.ones(2),))
+        >>> program.run_decompositions() is program
+        True
+        """
         return self
 
     def _check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

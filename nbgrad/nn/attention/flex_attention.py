@@ -210,7 +210,13 @@ class BlockMask:
         seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:
-        """Of the blocks of keys that each block of queries sees."""
+        """Of the blocks of keys that each block of queries sees.
+
+        >>> from torch.nn.attention.flex_attention import BlockMask
+        >>> counts, which = torch.tensor([[[1, 2]]]), torch.tensor([[[[0, 1], [0, 1]]]])
+        >>> BlockMask.from_kv_blocks(counts, which, BLOCK_SIZE=4).to_dense().tolist()
+        [[[[1, 0], [1, 1]]]]
+        """
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
@@ -229,21 +235,46 @@ class BlockMask:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Batches, heads, queries, keys.
+
+        >>> from torch.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.shape
+        (1, 1, 256, 256)
+        """
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def numel(self) -> int:
-        """How many scores it is of."""
+        """How many scores it is of.
+
+        >>> from torch.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.numel()
+        65536
+        """
         return math.prod(self.shape)
 
     def to_dense(self) -> Tensor:
-        """Which blocks it leaves anything of, as 0 and 1."""
+        """Which blocks it leaves anything of, as 0 and 1.
+
+        >>> from torch.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.to_dense().tolist()
+        [[[[1, 0], [1, 1]]]]
+        """
         columns = self.kv_indices.shape[-1]
         found = _dense(self.kv_num_blocks, self.kv_indices, columns)
         counts, indices = self.full_kv_num_blocks, self.full_kv_indices  # type: ignore[attr-defined]
         return found if counts is None else found | _dense(counts, indices, columns)
 
     def sparsity(self) -> float:
-        """What share of scores lies in blocks of which nothing is left, in percent."""
+        """What share of scores lies in blocks of which nothing is left, in percent.
+
+        >>> from torch.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.sparsity()
+        25.0
+        """
         seen = int(self.kv_num_blocks.sum())
         full = self.full_kv_num_blocks  # type: ignore[attr-defined]
         seen += 0 if full is None else int(full.sum())
@@ -257,7 +288,13 @@ class BlockMask:
         return made
 
     def to(self, device: Any) -> BlockMask:
-        """The same on a device."""
+        """The same on a device.
+
+        >>> from torch.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.to("cpu").shape
+        (1, 1, 256, 256)
+        """
         return self._with(lambda t: t.to(device))
 
     def __getitem__(self, index: Any) -> BlockMask:
@@ -287,7 +324,13 @@ class BlockMask:
         )
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
-        """The lengths, what is held, the sizes of blocks, and the mask."""
+        """The lengths, what is held, the sizes of blocks, and the mask.
+
+        >>> from torch.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.as_tuple()[:2]
+        (256, 256)
+        """
         head = self.seq_lengths if flatten else (self.seq_lengths,)
         sizes = self.BLOCK_SIZE if flatten else (self.BLOCK_SIZE,)
         return (
@@ -302,7 +345,13 @@ class BlockMask:
         )
 
     def to_string(self, grid_size: tuple[int, int] | int = (_SHOWN, _SHOWN), limit: int = 4) -> str:
-        """A picture of its blocks."""
+        """A picture of its blocks.
+
+        >>> from torch.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.to_string().split()
+        ['(0,', '0)', '██', '████']
+        """
         rows, columns = (grid_size, grid_size) if isinstance(grid_size, int) else grid_size
         dense = self.to_dense()
         batch = dense.shape[:-2]
