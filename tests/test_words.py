@@ -32,7 +32,7 @@ MODULES = (
         "autograd.functional",
     ),
     *(
-        *("compiler", "distributed", "futures", "hub", "jit", "masked", "export", "nn.attention.flex_attention"),
+        *("compiler", "distributed", "futures", "hub", "jit", "masked", "export"),
         "autograd.forward_ad",
         "autograd.graph",
         "utils",
