@@ -255,12 +255,14 @@ class answering:
         self.path, self.every, self.values = path, every, values
 
     def __enter__(self) -> None:
-        if overrides.elsewhere:
-            self._ask(overrides.answered_elsewhere)
+        if overrides.elsewhere and any([type(v).__name__ == "layout" for v in self.values]):
+            self._ask(overrides.answered_elsewhere)  # the parser knows one layout alone
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         if isinstance(error, TypeError):
             self._ask(overrides.overridden)
+        elif error is None and overrides.elsewhere:
+            self._ask(overrides.answered_elsewhere)
 
     def _ask(self, who: Callable[..., Any]) -> None:
         given = {

@@ -323,10 +323,6 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
     name under which a user called the op."""
     if len(args) != len(op.params):
         raise TypeError(f"{op.name}() takes {len(op.params)} arguments but {len(args)} were given")
-    if elsewhere:
-        again = answered_elsewhere(path or op.name, tuple(args), {} if out is None else {"out": out})
-        if again is not None:
-            return again()
     if state.levels and out is None:
         found = transforms.of_examples(op, args)
         if found is not None:
@@ -341,6 +337,10 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
             again = overridden(path, tuple(args), named)
             if again is None:
                 raise
+            return again()
+    if elsewhere:
+        again = answered_elsewhere(path or op.name, tuple(args), {} if out is None else {"out": out})
+        if again is not None:
             return again()
     operands = operands_of(op, args)
     if not any(isinstance(o, Spec) for o in operands):

@@ -190,7 +190,15 @@ def _weights(outputs: Any, grads: Any) -> Any:
     if grads is None:
         return None
     pairs = zip(_several(outputs), _several(grads))
-    return [values_there(o, g) if isinstance(o, SparseTensor) and g is not None else g for o, g in pairs]
+    return [_weight(o, g) for o, g in pairs]
+
+
+def _weight(output: Any, g: Any) -> Any:
+    if g is None:
+        return None
+    if isinstance(output, SparseTensor):
+        return values_there(output, g)
+    return dense(g) if isinstance(g, SparseTensor) else g
 
 
 @form("backward")
