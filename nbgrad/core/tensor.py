@@ -644,9 +644,19 @@ class Tensor(Methods):
         >>> x
         tensor([5., 5.], requires_grad=True)
         """
-        if type(self._buf) is Batched:
-            raise RuntimeError("accessing `data` under vmap transform is not allowed")
-        return uncounted(self)
+        sp = self._spec
+        if type(sp) is not Spec or shared.rare:
+            if type(self._buf) is Batched:
+                raise RuntimeError("accessing `data` under vmap transform is not allowed")
+            return uncounted(self)
+        out: Tensor = new(Tensor)  # `uncounted`, in line
+        storage = self._storage or storage_of(self)
+        out._buf, out._spec = self._buf, sp
+        out._rg = out._nr = 0
+        out._node = out._view = out._ad = None
+        out._storage = own = Storage(storage.memory)
+        own.inference = storage.inference
+        return out
 
     @data.setter
     def data(self, value: Tensor) -> None:

@@ -252,7 +252,7 @@ def pack_padded_sequence(
     input = transpose(input, 0, 1) if batch_first or input.ndim < 2 else input  # which refuses a line
     steps, batch, *rest = tuple(input.shape)
     lasting = np.array(_check_lengths(counted, batch))
-    sizes = [int((lasting > t).sum()) for t in range(int(lasting[0]))]
+    sizes = (lasting > np.arange(lasting[0])[:, None]).sum(1).tolist()
     flat = reshape(input, (steps * batch, *rest))
     data = _packed(flat, of_array(_rows(sizes[:steps], batch)).to(input.device))
     return PackedSequence(data, of_array(np.array(sizes)), order, None)

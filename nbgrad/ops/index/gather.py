@@ -12,7 +12,7 @@ from nbgrad.base.warn import warn_once
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import NO_VALUES
 from nbgrad.core.tensor import Tensor, common
-from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap
+from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap, usually_writes
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
 from nbgrad.kernels import faults
@@ -652,6 +652,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return (_masked_by if isinstance(value, Tensor) else _masked)(input, mask, filled)
 
 
+@usually_writes(_masked.op)
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     mask, value = _masking(self, mask, value, inplace=True)
     value = _read_first(self, value)

@@ -6,6 +6,8 @@ each way's rule names the others, derivatives of every order exist, and no trans
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -249,6 +251,18 @@ def _as_line(row: Spec) -> Spec:
     return row.like(row.shape[1:], None)
 
 
+@cached(PLANS)
+def _flat(a: Spec, b: Spec) -> tuple[Spec, Spec]:
+    """Rows of a batch as one matrix, and how its product with a matrix lies."""
+    *lead, n = a.shape
+    return a.like((math.prod(lead), n)), b.like((*lead, b.shape[1]))
+
+
+def _recorded(a: Tensor, b: Tensor) -> bool:
+    """Whether more than values is asked for."""
+    return bool(state.active or (state.grad and ((a._rg and requires(a)) or (b._rg and requires(b)))))
+
+
 def _matrix_product(a: Tensor, b: Tensor) -> Tensor:
     """Vectors, matrices and batches, which broadcast. As in PyTorch, a batch times a matrix is one tall product."""
     dims = a._spec.ndim, b._spec.ndim
@@ -263,7 +277,7 @@ def _matrix_product(a: Tensor, b: Tensor) -> Tensor:
     if dims == (2, 1):
         return _mv(a, b)
     if dims == (1, 2):
-        if not (state.active or (state.grad and ((a._rg and requires(a)) or (b._rg and requires(b))))):
+        if not _recorded(a, b):
             out: Tensor = _mm.run(wrap(a._buf, _as_row(a._spec)), b)  # type: ignore[attr-defined]
             out._spec = _as_line(out._spec)
             return out
@@ -283,6 +297,11 @@ def _rows(t: Tensor) -> Tensor:
 
 
 def _folded(a: Tensor, b: Tensor) -> Tensor:
+    if b._spec.ndim == 2 and a._spec.contiguous and not _recorded(a, b):
+        rows, shown = _flat(a._spec, b._spec)
+        out: Tensor = _mm.run(wrap(a._buf, rows), b)  # type: ignore[attr-defined]
+        out._spec = shown
+        return out
     lead = tuple(a.shape)[:-1]
     if b.ndim == 1:
         return _unsafe_view(_mv(_rows(a), b), lead)
@@ -298,7 +317,27 @@ def _folded_right(a: Tensor, b: Tensor) -> Tensor:
     return out.mT.contiguous()
 
 
+@cached(PLANS)
+def _as_batches(a: Spec, b: Spec) -> tuple[Spec, Spec, Spec] | None:
+    """Both as one batch of matrices each, where they have the same batches and can be read so, and how the product lies."""
+    lead = tuple(a.shape)[:-2]
+    if not 2 < a.ndim == b.ndim or lead != tuple(b.shape)[:-2] or not a.numel or not b.numel:
+        return None
+    read = []
+    for sp in (a, b):
+        loops = [(n, step) for n, step in zip(lead, sp.strides) if n > 1] or [(1, 0)]
+        if any([step != further * n for (_, step), (n, further) in itertools.pairwise(loops)]):
+            return None
+        read.append(sp.like((math.prod(lead), *sp.shape[-2:]), (loops[-1][1], *sp.strides[-2:])))
+    return read[0], read[1], b.like((*lead, a.shape[-2], b.shape[-1]))
+
+
 def _batched(a: Tensor, b: Tensor) -> Tensor:
+    read = None if _recorded(a, b) else _as_batches(a._spec, b._spec)
+    if read is not None:
+        made: Tensor = _bmm.run(wrap(a._buf, read[0]), wrap(b._buf, read[1]))  # type: ignore[attr-defined]
+        made._spec = read[2]
+        return made
     shape_a, shape_b = tuple(a.shape), tuple(b.shape)
     if len(shape_a) == len(shape_b) == 3 and shape_a[0] != shape_b[0]:
         if shape_a[0] == 1 and requires(a):

@@ -324,7 +324,12 @@ def _of_plain(data: Any, dtype: Any) -> Tensor | None:
         lengths = {*map(len, flat)}
         flat = [x for row in flat for x in row] if len(lengths) == 1 else []
         shape, kinds = (len(data), *lengths), {*map(type, flat)}
-    if kinds == {int}:
+    if kinds == {Tensor}:  # of numbers that lie alike
+        sp = flat[0]._spec
+        if sp.ndim or sp.read is None or any([t._spec is not sp for t in flat]):
+            return None
+        flat, d = [t.item() for t in flat], sp.dtype
+    elif kinds == {int}:
         d = dtypes.int64
     elif float in kinds and kinds <= {int, float}:
         d = get_default_dtype()
