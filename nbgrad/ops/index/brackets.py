@@ -498,7 +498,8 @@ def _anew(self: Tensor, index: Any) -> Tensor:
     """What has no plan, or none yet."""
     kind = type(index)
     if kind is Tensor or kind is tuple:
-        if self._spec.ndim and (numbers := _with_numbers(index)) is not None:
+        numbers = None if kind is Tensor and index._spec.ndim else _with_numbers(index)
+        if numbers is not None and self._spec.ndim:
             return _getitem(self, numbers)
         if (found := named.read(self, index)) is not None:
             return found
