@@ -701,7 +701,12 @@ def _inverse_by_qr(A: Tensor) -> Tensor | None:
     values, which tell of others."""
     if type(A._spec) is Marked or not A._spec.backend.holds or A.device.type != "cpu" or not A.numel():
         return None
-    a = A.detach()._host()
+    found = _by_qr(A.detach()._host())
+    return None if found is None else of_array(found)
+
+
+@lapack.threaded
+def _by_qr(a: Any) -> Any:
     wide = a.shape[-2] < a.shape[-1]
     q, r = lapack.qr(lapack.adjoint(a) if wide else a, "reduced")
     with lapack.quiet():
@@ -711,7 +716,7 @@ def _inverse_by_qr(A: Tensor) -> Tensor | None:
         condition = np.linalg.norm(r, axis=(-2, -1)) * np.linalg.norm(back, axis=(-2, -1))
         if not (condition * (_MARGIN * max(a.shape[-2:]) * np.finfo(a.dtype).eps) < 1).all():
             return None
-    return of_array(q @ lapack.adjoint(back) if wide else back @ lapack.adjoint(q))
+    return q @ lapack.adjoint(back) if wide else back @ lapack.adjoint(q)
 
 
 @differentiable("LinalgLstsq", holomorphic=False, all=_lstsq_back)

@@ -137,20 +137,8 @@ def _exponential_there(A: Tensor) -> Tensor:
     return to_dtype(contiguous(masked_fill(found, bad, float("nan"))), A.dtype)
 
 
-@differentiable(
-    "LinalgMatrixExp",
-    tangent=lambda t, A: _exponential_moved(A, t),
-    batch=lambda x: _exponential(x),
-    A=lambda g, A: _exponential_moved(A.mT, g),
-)
-def _exponential(A: Tensor) -> Tensor:
-    if unread("linalg.matrix_exp", A, asks=True):
-        return empty(A._spec.dense())
-    if not A.is_cpu:
-        return _exponential_there(A)
-    a = to_dtype(A, complex128 if A.dtype.is_complex else float64)._host()
-    if not a.size:
-        return clone(A)
+@lapack.threaded
+def _exponential_of(a: Any) -> Any:
     a = a.copy()
     bad = ~np.isfinite(a).all((-2, -1))
     a[bad] = 0
@@ -166,7 +154,24 @@ def _exponential(A: Tensor) -> Tensor:
         for _ in range(halvings):
             found = found @ found
         found[bad] = np.nan
-        return to_dtype(of_array(found), A.dtype)
+    return found
+
+
+@differentiable(
+    "LinalgMatrixExp",
+    tangent=lambda t, A: _exponential_moved(A, t),
+    batch=lambda x: _exponential(x),
+    A=lambda g, A: _exponential_moved(A.mT, g),
+)
+def _exponential(A: Tensor) -> Tensor:
+    if unread("linalg.matrix_exp", A, asks=True):
+        return empty(A._spec.dense())
+    if not A.is_cpu:
+        return _exponential_there(A)
+    a = to_dtype(A, complex128 if A.dtype.is_complex else float64)._host()
+    if not a.size:
+        return clone(A)
+    return to_dtype(of_array(_exponential_of(a)), A.dtype)
 
 
 def linalg_matrix_exp(A: Tensor) -> Tensor:
