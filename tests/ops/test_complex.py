@@ -490,3 +490,11 @@ def test_derivatives_on_cuts_are_those_of_their_side(name: str) -> None:
                 _, moved = T.func.jvp(function, (z.detach(),), (T.ones_like(z),))
                 assert found.item().conjugate() == pytest.approx(want, rel=1e-5)
                 assert moved.item() == pytest.approx(want, rel=1e-5)
+
+
+def test_a_gradient_of_pairs_may_begin_at_an_odd_place() -> None:
+    z = T.tensor(drawn(3), requires_grad=True)
+    (g,) = T.autograd.grad(
+        T.view_as_real(z), z, T.arange(7.0, dtype=T.float64)[1:].view(3, 2), create_graph=True
+    )
+    assert g.tolist() == [1 + 2j, 3 + 4j, 5 + 6j]

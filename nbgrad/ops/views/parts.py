@@ -10,6 +10,7 @@ from nbgrad.dispatch.prepared import Run, call_of, viewed
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
+from nbgrad.ops.views.copy import clone
 from nbgrad.ops.views.views import embed, view
 
 
@@ -27,7 +28,13 @@ def complex_spec(sp: Spec) -> tuple[Spec, int]:
     return sp.like(sp.shape[:-1], tuple([s // 2 for s in sp.strides[:-1]]), sp.dtype.to_complex()), 0
 
 
-@view("ViewAsReal", lambda g: view_as_complex(g.contiguous()), batch=lambda x: _as_real(x))
+def _paired(g: Tensor) -> Tensor:
+    """A gradient of pairs as one of complex numbers, also where it begins at an odd place, of which PyTorch has none."""
+    g = g.contiguous()
+    return view_as_complex(clone(g) if g.storage_offset() % 2 else g)
+
+
+@view("ViewAsReal", _paired, batch=lambda x: _as_real(x))
 def _as_real(sp: Spec) -> tuple[Spec, int]:
     return real_spec(sp)
 
