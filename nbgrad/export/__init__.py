@@ -37,7 +37,7 @@ class Dim:
     """A size that may be another one at each call, from `min` to `max`.
 
     >>> torch.export.Dim("batch", max=8)
-    Dim('batch', max=8)
+    Dim('batch', min=0, max=8)
     """
 
     AUTO: ClassVar[_DimHint] = _DimHint.AUTO
@@ -50,7 +50,7 @@ class Dim:
         self.__name__, self.min, self.max = name, min or 0, max
 
     def __repr__(self) -> str:
-        low = [f"min={self.min}"] if self.min > 2 or (self.max is None and self.min in (0, 1)) else []
+        low = [] if self.min == 2 else [f"min={self.min}"]
         high = [] if self.max is None else [f"max={self.max}"]
         return f"Dim({', '.join([repr(self.__name__), *low, *high])})"
 

@@ -308,7 +308,7 @@ class CUDA:
     def reader(self, code: str) -> Callable[[Buffer], tuple[Any]]:
         found = self._readers.get(code)
         if found is None:
-            d = next(d for d in dtypes.all_dtypes if d.code == code)
+            d = dtypes.of_code(code)
             found = self._readers[code] = lambda buffer: (
                 dtypes.values(self.bytes_of(buffer, d.itemsize), d, (1,), (1,))[0].item(),
             )
