@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
 from importlib.util import spec_from_loader
+from multiprocessing import spawn
 from types import ModuleType
 from typing import Any
 
@@ -118,8 +119,29 @@ class Alias(DistributionFinder, Loader):
             sys.modules.setdefault("torch" + name.removeprefix("nbgrad"), sys.modules[name])
 
 
+class _InChild:
+    """Unpickled in a process that Python starts anew, before that imports the program: there, too, torch is nbgrad."""
+
+    def __init__(self, path: list[str]) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (f"import sys; sys.path[:] = {self.path!r}; import nbgrad; nbgrad.install()",)
+
+
+def _told_to_children(prepared: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+    def told(name: str) -> dict[str, Any]:
+        data = prepared(name)
+        if name == "ignore":  # a fork server, which would import the program for all, and torch with it
+            data.pop("init_main_from_path", None)
+        return {"torch": _InChild(data["sys_path"]), **data}
+
+    return told
+
+
 def install() -> None:
-    """From here on `import torch` gives nbgrad, in this process. Refused where torch is loaded already.
+    """From here on `import torch` gives nbgrad, in this process and in those that `multiprocessing` starts from it. Refused where
+    torch is loaded already.
 
     >>> import nbgrad
     >>> nbgrad.install()
@@ -140,6 +162,8 @@ def install() -> None:
     for kind in (nbgrad.Tensor, nbgrad.dtype, nbgrad.device, nbgrad.Size):
         kind.__module__ = "torch"  # by which libraries that serve many kinds of array know whose one is
     sys.meta_path.insert(0, made.__loader__)  # type: ignore[arg-type]
+    told: Any = _told_to_children(spawn.get_preparation_data)
+    spawn.get_preparation_data = told
 
 
 def pytest_load_initial_conftests() -> None:

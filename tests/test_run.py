@@ -225,6 +225,37 @@ def warmed(cache: Path, *program: str) -> tuple[str, str, list[str]]:
     return done.stdout, done.stderr, sorted(f.stem.rpartition("_")[0] for f in cache.glob("*.py"))
 
 
+STARTED = """
+import torch
+import torch.multiprocessing as mp
+from torch.utils.data import DataLoader
+
+
+def double(found, x):
+    found.put([torch.__name__, torch.Tensor is type(x), (x * 2).tolist()])
+
+
+if __name__ == "__main__":
+    for how in "spawn", "forkserver":
+        context = mp.get_context(how)
+        found = context.Queue()
+        child = context.Process(target=double, args=(found, torch.ones(2)))
+        child.start()
+        print(found.get(timeout=100))
+        child.join()
+    print(list(DataLoader(torch.arange(4), 2, num_workers=1, multiprocessing_context="spawn")))
+"""
+
+
+def test_processes_started_anew(tmp_path: Path) -> None:
+    script = written(tmp_path / "started.py", STARTED)
+    code, out, err = run(script)
+    assert (code, out) == (
+        0,
+        "['torch', True, [2.0, 2.0]]\n" * 2 + "[tensor([0, 1]), tensor([2, 3])]\n",
+    ), err
+
+
 def test_a_warmup_keeps_what_a_script_asks_for(tmp_path: Path) -> None:
     script = written(tmp_path / "s.py", "import sys, torch\nprint(torch.ones(int(sys.argv[1])).sinh().shape)")
     (tmp_path / "cache").mkdir()
