@@ -1037,6 +1037,12 @@ def _of_extreme(better: str) -> Callable[..., Value]:
         b: Builder, hint: str | None, a: Value, axis: Value | None = None, keepdims: Value | None = None
     ) -> Value:
         x = array_of(b, a)
+        axis = None if axis is None or _is_none(axis) else axis
+        for n in b.shape(x) if axis is None else [b.shape(x)[axis_of(b, axis, len(b.shape(x)))]]:
+            if (
+                not isinstance(n, Const) or not n.value
+            ):  # where NumPy raises as well, and its first number would be read
+                b.require(Apply("ne", (n, ZERO)), "zero-size array to reduction operation maximum or minimum")
         if axis is None:
             return rows.kept(b, x, _extreme(b, hint, x, better), None, keepdims)
         found = rows.reduced(b, hint, x, axis, lambda row: _extreme(b, None, row, better))

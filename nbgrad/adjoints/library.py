@@ -18,6 +18,8 @@ def argmin(a):
 
 
 def _argmin(a):
+    if len(a) == 0:
+        raise ValueError("attempt to get argmin of an empty sequence")
     best = a[0]
     at = 0
     for i in range(1, len(a)):
@@ -34,6 +36,8 @@ def argmax(a):
 
 
 def _argmax(a):
+    if len(a) == 0:
+        raise ValueError("attempt to get argmax of an empty sequence")
     best = a[0]
     at = 0
     for i in range(1, len(a)):
@@ -125,8 +129,10 @@ def median(a):
 
 
 def _median(a):
-    order = argsort(a)
     n = len(a)
+    if n == 0:
+        return np.nan
+    order = argsort(a)
     last = a[order[n - 1]]
     if last != last:  # NaN come last
         return last
@@ -144,6 +150,8 @@ def quantile(a, q):
 
 
 def _quantiles(a, q):
+    if len(a) == 0:
+        raise ValueError("a quantile of an empty array")
     order = argsort(a)
     if np.ndim(q) > 0:
         out = np.empty(len(q))

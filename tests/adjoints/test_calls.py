@@ -272,6 +272,10 @@ def test_what_is_no_number_is_found(expression: str) -> None:
         ("np.linalg.svd(wide)[1]", "full_matrices=False"),
         ("np.linalg.eigvalsh(wide)", "must be square"),
         ("np.split(v, 4)[0]", "equal division"),
+        ("np.max(v[:0])", "zero-size"),
+        ("np.min(wide[:, :0], axis=1)", "zero-size"),
+        ("np.argmax(v[:0]) * x", "empty sequence"),
+        ("np.quantile(v[:0], 0.5)", "empty array"),
         ("np.digitize(x, v[::-1].cumsum() * 0.0 - np.arange(6.0))", "bins that fall"),
     ],
 )
