@@ -243,3 +243,33 @@ def test_the_gradient_does_not_follow_the_indices() -> None:
     out.sum().backward()
     index.fill_(0)
     assert table.weight.grad.coalesce().indices().tolist() == [[1, 2]]
+
+
+def _steps(compiled: bool) -> list[float]:
+    T.manual_seed(0)
+    table, line = T.nn.Embedding(4, 2, sparse=True), T.nn.Linear(2, 1)
+    optimizer = T.optim.SGD([*table.parameters(), *line.parameters()], lr=0.1)
+
+    def step(index: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (line(table(index)) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = T.compile(step) if compiled else step
+    return [run(T.tensor([k % 4, 1, 2 * k % 4])).item() for k in range(5)]
+
+
+def test_a_compiled_step_does_the_same() -> None:
+    assert _steps(True) == _steps(False)
+
+
+def test_a_scaler_divides_them() -> None:
+    table, scaler = T.nn.Embedding(3, 2, sparse=True), T.amp.GradScaler("cpu", init_scale=4.0)
+    optimizer = T.optim.SGD(table.parameters(), lr=1.0)
+    before = table.weight.detach().clone()
+    scaler.scale(table(T.tensor([1, 1])).sum()).backward()
+    scaler.step(optimizer)
+    moved = (before - table.weight.detach()).round(decimals=4)
+    assert moved.tolist() == [[0.0, 0.0], [2.0, 2.0], [0.0, 0.0]]

@@ -114,10 +114,15 @@ class GradScaler:
                     continue
                 if not allow_fp16 and p.grad.dtype is float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                bad = (~isfinite(p.grad)).any().to(float32)
-                at = p.grad.device
+                grad: Any = p.grad
+                if grad.is_sparse:
+                    if grad.dtype is float16:  # sums may be too large where their parts are not
+                        grad = p.grad = grad.coalesce()
+                    grad = grad._values()
+                bad = (~isfinite(grad)).any().to(float32)
+                at = grad.device
                 found[at] = bad if at not in found else found[at].maximum(bad)
-                p.grad.mul_(inverse.to(device=at))
+                grad.mul_(inverse.to(device=at))
         return found
 
     def unscale_(self, optimizer: Any) -> None:

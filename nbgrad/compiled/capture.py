@@ -312,6 +312,8 @@ def record(function: Callable[[], Any], behind: Callable[[Any], Any] | None = No
                 made.refuse(f"`{code.co_name}` is called, whose effect lasts", frame)
             elif kind == "left out":
                 made.refuse("what is called is to be left out of programs", frame)
+            elif kind == "sparse":
+                made.refuse("a sparse tensor is made", frame)
             elif kind == "unseen":
                 made.refuse("a compiled backward is done", frame)
             elif kind == "engine" and made.cut is None:
@@ -453,6 +455,8 @@ def _kind(frame: FrameType) -> str:
         return "read"
     if name in _SWITCHES:
         return "switch"
+    if name == "instance" and module == f"{_OURS}.sparse._tensor":
+        return "sparse"
     if name == "left_out" and module == f"{_OURS}.compiler":
         return "left out"
     if module in _MAKERS or code is _INDEX:

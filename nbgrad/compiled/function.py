@@ -43,6 +43,12 @@ _ALONE = 2  # threads, of which one tells how long it takes
 LIMIT = 8  # programs of one function
 
 
+def _sparse_gradient(t: Tensor) -> bool:
+    """Which has no memory of its own that a program could hold."""
+    grad = t._ad.grad if t._ad is not None else None
+    return grad is not None and type(grad) is not Tensor and grad.is_sparse
+
+
 class _Seen:
     """A recorded run, kept until the next of its kind."""
 
@@ -310,6 +316,9 @@ class Compiled:
                 return function(*args, **kwargs)
             before += [(t, p) for t, p in known.tensors.values() if id(t) not in given]
         has_grads = tuple([t._ad is not None and t._ad.grad is not None for t, _ in before])
+        if sparse := next((p for t, p in before if _sparse_gradient(t)), ""):
+            self._refuse(kind, f"the gradient of `{sparse}` is sparse", True, [])
+            return function(*args, **kwargs)
         line = known.line if known is not None else State.fresh()
         key: Any = kind.key, line, has_grads
         seen = (self._seen.get(key) or self._seen.get((kind.key, line, None))) if known is not None else None
