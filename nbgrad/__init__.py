@@ -299,6 +299,8 @@ if _typing.TYPE_CHECKING:
     from nbgrad.process import set_flush_denormal as set_flush_denormal
     from nbgrad.process import set_num_interop_threads as set_num_interop_threads
     from nbgrad.process import typename as typename
+    from nbgrad.sparse import _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr
+    from nbgrad.sparse import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
     from nbgrad.sparse import hsmm as hsmm
     from nbgrad.sparse import hspmm as hspmm
     from nbgrad.sparse import resize_as_sparse_ as resize_as_sparse_
@@ -440,6 +442,8 @@ _later = {
     "hsmm": "nbgrad.sparse",
     "sparse_coo_tensor": "nbgrad.sparse",
     "sparse_csr": "nbgrad.sparse",
+    "_convert_indices_from_coo_to_csr": "nbgrad.sparse",
+    "_convert_indices_from_csr_to_coo": "nbgrad.sparse",
     "sparse_csr_tensor": "nbgrad.sparse",
     "set_autocast_cache_enabled": "nbgrad.amp.autocast_mode",
     "set_autocast_cpu_dtype": "nbgrad.amp.autocast_mode",

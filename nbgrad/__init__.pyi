@@ -162,6 +162,8 @@ from nbgrad.random import set_rng_state as set_rng_state
 from nbgrad.sparse._compressed import sparse_compressed_tensor as sparse_compressed_tensor
 from nbgrad.sparse._compressed import sparse_csc_tensor as sparse_csc_tensor
 from nbgrad.sparse._compressed import sparse_csr_tensor as sparse_csr_tensor
+from nbgrad.sparse._more import _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr
+from nbgrad.sparse._more import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
 from nbgrad.sparse._more import hsmm as hsmm
 from nbgrad.sparse._more import hspmm as hspmm
 from nbgrad.sparse._more import resize_as_sparse_ as resize_as_sparse_

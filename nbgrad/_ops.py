@@ -272,7 +272,8 @@ class OpOverload:
     """An operator with one schema."""
 
     def __init__(self, packet: OpOverloadPacket, schema: FunctionSchema) -> None:
-        self.overloadpacket, self._schema = packet, schema
+        self.overloadpacket = self._overloadpacket = packet
+        self._schema = schema
         self._overloadname = schema.overload_name or "default"
         self.__name__ = f"{packet.__name__}.{self._overloadname}"
         self.__qualname__ = self._name = schema.name + (

@@ -29,6 +29,11 @@ def _get_tracing_state() -> None:
     """What is being traced: nothing."""
 
 
+def _is_tracing() -> bool:
+    """Whether anything is being traced: nothing."""
+    return False
+
+
 def _are_functorch_transforms_active() -> bool:
     """Whether this runs within `vmap` or one of `torch.func`."""
     return bool(state.levels or state.transforms)

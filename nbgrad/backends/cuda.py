@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any, Final
 
 from nbgrad.backends._switches import switch
 from nbgrad.kernels.cuda.blas import switches
 from nbgrad.memory import gpu
+from nbgrad.nn.attention import SDPBackend, sdpa_kernel
 from nbgrad.nn.attention import enabled as _attention
 
 _PRECISIONS: Final = ("highest", "high", "medium")
@@ -187,6 +190,35 @@ def enable_cudnn_sdp(enabled: bool) -> None:
     _attention["cudnn"] = enabled
 
 
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> Iterator[dict[str, object]]:
+    """The older word for `torch.nn.attention.sdpa_kernel`.
+
+    >>> with torch.backends.cuda.sdp_kernel(enable_flash=False):
+    ...     torch.backends.cuda.flash_sdp_enabled()
+    False
+    """
+    warnings.warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be removed. Please see "
+        "`torch.nn.attention.sdpa_kernel()` for the new context manager, with updated signature.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    ways = {
+        SDPBackend.FLASH_ATTENTION: enable_flash,
+        SDPBackend.EFFICIENT_ATTENTION: enable_mem_efficient,
+        SDPBackend.MATH: enable_math,
+        SDPBackend.CUDNN_ATTENTION: enable_cudnn,
+    }
+    with sdpa_kernel([way for way, on in ways.items() if on]) as context:
+        yield context
+
+
 def is_flash_attention_available() -> bool:
     """Whether there are flash kernels: none.
 
@@ -209,4 +241,5 @@ __all__ = [
     "math_sdp_enabled",
     "matmul",
     "mem_efficient_sdp_enabled",
+    "sdp_kernel",
 ]

@@ -589,6 +589,7 @@ def _each() -> Iterator[tuple[str, FunctionType, str]]:
             value = namespace.get(name)
             if (
                 name in NEVER
+                or getattr(value, "__name__", name) in NEVER  # kept by a library under a name of its own
                 or (name in _CALLING and where == "nn.init")
                 or (where != "Tensor" and not _public(name, where))
             ):

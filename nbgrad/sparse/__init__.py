@@ -6,6 +6,7 @@ other functions of `torch` and methods take them, as `nbgrad.sparse._forms` has 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
@@ -18,6 +19,8 @@ from nbgrad.sparse._compressed import sparse_csc as sparse_csc
 from nbgrad.sparse._compressed import sparse_csc_tensor as sparse_csc_tensor
 from nbgrad.sparse._compressed import sparse_csr as sparse_csr
 from nbgrad.sparse._compressed import sparse_csr_tensor as sparse_csr_tensor
+from nbgrad.sparse._more import _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr
+from nbgrad.sparse._more import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
 from nbgrad.sparse._more import hsmm as hsmm
 from nbgrad.sparse._more import hspmm as hspmm
 from nbgrad.sparse._more import resize_as_sparse_ as resize_as_sparse_
@@ -91,6 +94,53 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _forms.softmax_of(_need_sparse(input), dim, True, dtype)
 
 
+class check_sparse_tensor_invariants:
+    """Whether indices of sparse tensors are to be looked at when one is made, which they always are here: a context, a decorator, or
+    `enable()` and `disable()`.
+
+    >>> with torch.sparse.check_sparse_tensor_invariants():
+    ...     torch.sparse.check_sparse_tensor_invariants.is_enabled()
+    True
+    """
+
+    _on = False
+
+    def __init__(self, enable: bool = True) -> None:
+        self.state = enable
+        self.saved_state: bool | None = None
+
+    @staticmethod
+    def is_enabled() -> bool:
+        return check_sparse_tensor_invariants._on
+
+    @staticmethod
+    def enable() -> None:
+        check_sparse_tensor_invariants._on = True
+
+    @staticmethod
+    def disable() -> None:
+        check_sparse_tensor_invariants._on = False
+
+    def __enter__(self) -> None:
+        if self.saved_state is not None:
+            raise RuntimeError(
+                "This context manager instance is already activated. Use a different context manager instance for context nesting."
+            )
+        self.saved_state = self.is_enabled()
+        check_sparse_tensor_invariants._on = self.state
+
+    def __exit__(self, *error: object) -> None:
+        assert self.saved_state is not None
+        check_sparse_tensor_invariants._on, self.saved_state = self.saved_state, None
+
+    def __call__(self, mth: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            with check_sparse_tensor_invariants(self.state):
+                return mth(*args, **kwargs)
+
+        return checked
+
+
 class _Typed(type):
     """`torch.sparse.FloatTensor` and its like, which older programs make sparse tensors with."""
 
@@ -128,4 +178,13 @@ _KINDS += [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]
     DoubleTensor,
 ) = (_Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "__doc__": _WORDS}) for d in _KINDS)
 
-__all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
+__all__ = [
+    "addmm",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "spdiags",
+    "sum",
+]

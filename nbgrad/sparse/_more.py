@@ -14,7 +14,9 @@ from nbgrad.ops.arrange.orders import repeat_interleave
 from nbgrad.ops.host.attributes import layout as Layout
 from nbgrad.ops.index.gather import index_select
 from nbgrad.ops.make.counted import arange
+from nbgrad.ops.order.sort import searchsorted
 from nbgrad.ops.order.unique import unique
+from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.join import cat, stack
 from nbgrad.sparse._compressed import Compressed, compressed, of
 from nbgrad.sparse._pattern import Pattern
@@ -151,6 +153,29 @@ def sampled_addmm(
     found = dots(mat1, mat2.t(), pattern=input._pattern, d=0) * alpha
     result = instance(type(input), input._pattern, found if beta == 0 else found + input._held * beta)
     return result if out is None else out.copy_(result)
+
+
+def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where each of `size` rows begins, of the rows of entries in order.
+
+    >>> torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2]), 3)
+    tensor([0, 2, 2, 3])
+    """
+    first = searchsorted(self, arange(size + 1, dtype=self.dtype, device=self.device))
+    return to_dtype(first, dtypes.int32 if out_int32 else dtypes.int64)
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """Rows and columns of entries, of where each row begins and their columns; `transpose` gives columns and rows.
+
+    >>> torch._convert_indices_from_csr_to_coo(torch.tensor([0, 2, 2, 3]), torch.tensor([1, 0, 1]))
+    tensor([[0, 0, 2],
+            [1, 0, 1]])
+    """
+    pair = [to_dtype(repeat_interleave(crow_indices.diff()), col_indices.dtype), col_indices]
+    return to_dtype(stack(pair[::-1] if transpose else pair), dtypes.int32 if out_int32 else dtypes.int64)
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Tensor:

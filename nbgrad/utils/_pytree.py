@@ -99,6 +99,11 @@ PyTreeSpec = TreeSpec
 BUILTIN_TYPES: frozenset[Any] = _core.BUILTIN
 STANDARD_DICT_TYPES: frozenset[Any] = frozenset((dict, OrderedDict, defaultdict))
 
+_dict_flatten, _dict_unflatten = SUPPORTED_NODES[dict].flatten_fn, SUPPORTED_NODES[dict].unflatten_fn
+_list_flatten, _list_unflatten = SUPPORTED_NODES[list].flatten_fn, SUPPORTED_NODES[list].unflatten_fn
+_dict_flatten_with_keys = SUPPORTED_NODES[dict].flatten_with_keys_fn
+_list_flatten_with_keys = SUPPORTED_NODES[list].flatten_with_keys_fn
+
 # ---------------------------------------------------------------- classes of users'
 
 

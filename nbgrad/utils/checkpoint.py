@@ -23,8 +23,11 @@ from nbgrad.autograd.function import Function
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.autograd.graph import saved_tensors_hooks
 from nbgrad.core.casting import casting
+from nbgrad.core.pytree import tree_flatten
 from nbgrad.core.tensor import Tensor, requires
 from nbgrad.history.saved import origin, save, unpack
+from nbgrad.memory import philox
+from nbgrad.ops.host.values import of_array
 from nbgrad.ops.make.generator import default_generator
 from nbgrad.tape.modes import state
 from nbgrad.tape.node import Node, blank
@@ -37,9 +40,11 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 Contexts = tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
@@ -661,6 +666,25 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
             f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
         )
     return tuple([t.detach().requires_grad_(t.requires_grad) if isinstance(t, Tensor) else t for t in inputs])
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Where GPUs of tensors among the arguments stand in their random numbers: their indices, and states.
+
+    >>> torch.utils.checkpoint.get_device_states(torch.zeros(1))
+    ([], [])
+    """
+    devices = [t.get_device() for t in tree_flatten(args)[0] if isinstance(t, Tensor) and t.is_cuda]
+    return devices, [of_array(philox.of(d).state()) for d in devices]
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
+    """Put GPUs' generators into states that `get_device_states` gave.
+
+    >>> torch.utils.checkpoint.set_device_states([], [])
+    """
+    for device, rng_state in zip(devices, states):
+        philox.of(device).restore(rng_state._host())
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:

@@ -282,3 +282,20 @@ def test_arguments_are_shown_as_ever_while_functions_look_at_them() -> None:
         Passes(),
     ):
         nbgrad.ones(2).detach(1)  # type: ignore[call-arg]
+
+
+def test_a_function_that_never_asks_does_not_under_a_name_that_a_library_gives_it() -> None:
+    """It is called by the method that took its place, which would ask it again."""
+    program = """
+import nbgrad as torch
+kept = torch.Tensor.kept = torch.Tensor.as_subclass
+torch.Tensor.as_subclass = lambda self, kind: kept(self, kind)
+class Mine(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs)
+mine = torch.ones(2).as_subclass(Mine)
+print(type(mine.as_subclass(torch.Tensor)) is torch.Tensor, type(mine + 1) is Mine)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "True True\n", done.stderr

@@ -1,5 +1,6 @@
 """`nbgrad.utils.data`: datasets, samplers, and loaders of batches."""
 
+from nbgrad.utils.data._fetch import _DatasetKind as _DatasetKind
 from nbgrad.utils.data._pipes import DataChunk as DataChunk
 from nbgrad.utils.data._pipes import IterDataPipe as IterDataPipe
 from nbgrad.utils.data._pipes import MapDataPipe as MapDataPipe

@@ -12,7 +12,14 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.data import from_numpy
 from nbgrad.tape.modes import state as modes
 from nbgrad.utils.data.collate import collate_tensor_fn, default_collate, default_collate_fn_map
-from nbgrad.utils.data.dataset import IterableDataset, Subset, TensorDataset
+from nbgrad.utils.data.dataset import Subset, TensorDataset
+
+
+class _DatasetKind:
+    """How a loader's dataset is read: by index, or as a stream."""
+
+    Map = 0
+    Iterable = 1
 
 
 class Fetcher:
@@ -20,10 +27,10 @@ class Fetcher:
     its end. Tensors that are collated in the default way are read by one gather per batch."""
 
     def __init__(
-        self, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+        self, dataset: Any, kind: int, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool
     ) -> None:
         self.dataset, self.batched, self.collate_fn, self.drop_last = dataset, batched, collate_fn, drop_last
-        self.stream = iter(dataset) if isinstance(dataset, IterableDataset) else None
+        self.stream = iter(dataset) if kind == _DatasetKind.Iterable else None
         self.ended = False
         self.gather = _gather(dataset, collate_fn) if batched else None
 
@@ -33,7 +40,7 @@ class Fetcher:
             if batch is not None:
                 return batch
         if self.stream is not None:
-            batch = self._next(None if index is None else len(index))
+            batch = self._next(len(index) if self.batched else None)
         elif not self.batched:
             batch = self.dataset[index]
         elif getattr(self.dataset, "__getitems__", None):

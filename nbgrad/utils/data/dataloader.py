@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from nbgrad.memory import gpu
 from nbgrad.ops.make.generator import Generator
-from nbgrad.utils.data._fetch import Fetcher
+from nbgrad.utils.data._fetch import Fetcher, _DatasetKind
 from nbgrad.utils.data.collate import default_collate, default_convert
 from nbgrad.utils.data.dataset import Dataset, IterableDataset
 from nbgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
@@ -26,7 +26,7 @@ T_co = TypeVar("T_co", covariant=True)
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class _Endless:
+class _InfiniteConstantSampler:
     """The sampler of a stream, which has no indices."""
 
     def __iter__(self) -> Iterator[None]:
@@ -72,6 +72,7 @@ class DataLoader(Generic[T_co]):
         self.worker_init_fn, self.in_order = worker_init_fn, in_order
         self.multiprocessing_context = multiprocessing_context
         stream = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if stream else _DatasetKind.Map
         if stream:
             _check_stream(shuffle, sampler, batch_sampler)
         shuffle = bool(shuffle)
@@ -89,7 +90,7 @@ class DataLoader(Generic[T_co]):
             )
         if sampler is None:
             if stream:
-                sampler = _Endless()
+                sampler = _InfiniteConstantSampler()
             elif shuffle:
                 sampler = RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
             else:
@@ -102,8 +103,8 @@ class DataLoader(Generic[T_co]):
             collate_fn = default_convert if batch_sampler is None else default_collate
         self.collate_fn = collate_fn
         self.persistent_workers = persistent_workers
-        self._length_told: int | None = None  # what a stream said its length was
-        self._kept: _Batches | None = None  # a pass whose workers stay
+        self._IterableDataset_len_called: int | None = None  # what a stream said its length was
+        self._iterator: _BaseDataLoaderIter | None = None  # a pass whose workers stay
         self._made = True
         _check_number(num_workers)
 
@@ -151,28 +152,31 @@ class DataLoader(Generic[T_co]):
         """What says which samples come next."""
         return self.batch_sampler if self._auto_collation else self.sampler
 
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        return (_MultiProcessingDataLoaderIter if self.num_workers else _SingleProcessDataLoaderIter)(self)
+
     def __iter__(self) -> Iterator[Any]:
         if not self.persistent_workers:
-            return _Batches(self)
-        self._kept = _Batches(self) if self._kept is None else self._kept.again()
-        return self._kept
+            return self._get_iterator()
+        self._iterator = self._get_iterator() if self._iterator is None else self._iterator.again()
+        return self._iterator
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
             return len(self._index_sampler)
-        n = self._length_told = len(self.dataset)  # type: ignore[arg-type]
+        n = self._IterableDataset_len_called = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return n
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
 
-class _Batches:
-    """One pass over a loader, or, with workers that stay, one after the other."""
+class _BaseDataLoaderIter:
+    """One pass over a loader, or, with workers that stay, one after the other. The loader may be another library's object: what
+    is read of it has PyTorch's names."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
-        self.batched = loader._auto_collation
-        self.fetched, self.told = 0, loader._length_told
+        self.fetched, self.told = 0, loader._IterableDataset_len_called
         self.indices = self._indices()
         self.seed = draw_seed(
             loader.generator
@@ -182,9 +186,9 @@ class _Batches:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
                 "used.",
-                stacklevel=3,
+                stacklevel=4,
             )
-        how = self.batched, loader.collate_fn, loader.drop_last
+        how = loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last
         self.workers = Workers(loader, how, self.seed) if loader.num_workers else None
         if self.workers is None:
             self.fetcher = Fetcher(loader.dataset, *how)
@@ -194,10 +198,10 @@ class _Batches:
     def _indices(self) -> Iterator[Any]:
         return iter(self.loader._index_sampler)
 
-    def again(self) -> _Batches:
+    def again(self) -> _BaseDataLoaderIter:
         """The next pass, by the same workers."""
         assert self.workers is not None
-        self.fetched, self.told = 0, self.loader._length_told
+        self.fetched, self.told = 0, self.loader._IterableDataset_len_called
         self.indices = self._indices()
         self.workers.begin(self.indices)
         return self
@@ -218,7 +222,7 @@ class _Batches:
         if (
             self.told is not None
             and self.fetched > self.told
-            and isinstance(self.loader.dataset, IterableDataset)
+            and self.loader._dataset_kind == _DatasetKind.Iterable
         ):
             warnings.warn(self._too_many(), stacklevel=2)
         return batch
@@ -243,6 +247,20 @@ class _Batches:
                 "examples."
             )
         return text
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """A pass in the process that asks."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """A pass by workers."""
+
+    @property
+    def _workers(self) -> list[Any]:
+        """The processes."""
+        assert self.workers is not None
+        return self.workers.processes
 
 
 def _pinned(batch: Any) -> Any:
