@@ -19,7 +19,7 @@ from nbgrad.ops.order.scan import cumprod as _cumprod
 from nbgrad.ops.order.scan import cumsum as _cumsum
 from nbgrad.ops.pointwise.functions import logaddexp as _logaddexp
 
-Dims: TypeAlias = "int | Sequence[int] | None"
+_Dims: TypeAlias = "int | Sequence[int] | None"
 
 
 def _seen(input: Tensor, mask: Tensor | None) -> Tensor:
@@ -39,7 +39,7 @@ def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
     return input if mask is None else e.where(_seen(input, mask), input, input.new_full((), value))
 
 
-def _dims(dim: Dims, ndim: int) -> tuple[int, ...]:
+def _dims(dim: _Dims, ndim: int) -> tuple[int, ...]:
     if dim is None or dim == ():
         return tuple(range(ndim))
     found: list[int] = []
@@ -57,7 +57,7 @@ def _added_in(input: Tensor, dtype: Any) -> Any:
 
 
 def sum(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The sum of what the mask lets through.
 
@@ -71,7 +71,7 @@ def sum(
 
 
 def prod(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The product of what the mask lets through.
 
@@ -85,7 +85,7 @@ def prod(
 
 
 def mean(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The mean of what the mask lets through, NaN of nothing.
 
@@ -111,7 +111,7 @@ def _limit(name: str, d: dtypes.dtype, low: bool) -> Any:
 
 
 def amax(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The largest of what the mask lets through.
 
@@ -122,7 +122,7 @@ def amax(
 
 
 def amin(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The least of what the mask lets through.
 
@@ -132,7 +132,7 @@ def amin(
     return _extreme("amin", input, dim, keepdim, dtype, mask)
 
 
-def _extreme(name: str, input: Tensor, dim: Dims, keepdim: bool, dtype: Any, mask: Tensor | None) -> Tensor:
+def _extreme(name: str, input: Tensor, dim: _Dims, keepdim: bool, dtype: Any, mask: Tensor | None) -> Tensor:
     wanted = input.dtype if dtype is None else dtype
     filled = _filled(input, mask, _limit(name, input.dtype, name == "amax"))
     found: Tensor = getattr(filled, name)(_dims(dim, input.ndim), keepdim=keepdim)
@@ -181,7 +181,7 @@ def _place(
 
 def var(
     input: Tensor,
-    dim: Dims = None,
+    dim: _Dims = None,
     unbiased: bool | None = None,
     *,
     correction: float | None = None,
@@ -213,7 +213,7 @@ def var(
 
 def std(
     input: Tensor,
-    dim: Dims = None,
+    dim: _Dims = None,
     unbiased: bool | None = None,
     *,
     correction: float | None = None,
@@ -235,7 +235,7 @@ def std(
 def norm(
     input: Tensor,
     ord: float | None = 2.0,
-    dim: Dims = None,
+    dim: _Dims = None,
     *,
     keepdim: bool = False,
     dtype: Any = None,
@@ -253,7 +253,7 @@ def norm(
 
 
 def logsumexp(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The logarithm of the sum of the exponentials of what the mask lets through.
 
