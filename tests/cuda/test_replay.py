@@ -33,7 +33,7 @@ TWO: dict[str, Callable[[Any, Any], Any]] = {
     "cosine_similarity": lambda x, y: T.cosine_similarity(x, y),
     "cdist": lambda x, y: T.cdist(x, y),
     "slice_scatter": lambda x, y: x.slice_scatter(y[:, :2], 1, 1, 3),
-    "addr": lambda x, y: T.addr(x, y[:, 0], y[0], alpha=0.5),
+    "pairwise_distance": lambda x, y: F.pairwise_distance(x, y, p=1.0),
     "isclose": lambda x, y: T.isclose(x, y, rtol=0.5),
 }
 

@@ -32,7 +32,7 @@ _bytes = np.dtype(np.uint8)
 _MOST = 4096  # elements of a batch
 
 
-def _small(*specs: Spec | None) -> bool:
+def is_small(*specs: Spec | None) -> bool:
     """Whether these are matrices that one thread of LAPACK takes, of dtypes that it takes."""
     return all(
         [
@@ -106,7 +106,7 @@ def _finite(x: _Array) -> bool:
 
 
 def _factor(A: Spec, upper: Any) -> Quick | None:
-    if not _small(A) or not _square(A):
+    if not is_small(A) or not _square(A):
         return None
     read, make = _reading(A, upper), _columns(A, *_sizes(A), upper)
     if A.dtype.is_complex:
@@ -161,7 +161,7 @@ def cholesky_ex(A: Spec, *, upper: Any, check_errors: Any, out: Any) -> Quick | 
 
 
 def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
-    if out is not None or not _small(A) or mode not in ("reduced", "complete"):
+    if out is not None or not is_small(A) or mode not in ("reduced", "complete"):
         return None
     *_, m, n = tuple(A.shape)
     k = m if mode == "complete" else min(m, n)
@@ -183,7 +183,7 @@ def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
 
 
 def eigh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
-    if out is not None or not _small(A) or not _square(A) or UPLO not in ("L", "U"):
+    if out is not None or not is_small(A) or not _square(A) or UPLO not in ("L", "U"):
         return None
     read, of_values = _reading(A), _lines(A, tuple(A.shape)[:-1], A.dtype.to_real())
     of_vectors, named = _columns(A, *_sizes(A)), maker("linalg_eigh")
@@ -222,7 +222,7 @@ def svdvals(A: Spec, *, driver: Any, out: Any) -> Quick | None:
 
 
 def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
-    if out is not None or driver is not None or not _small(A):
+    if out is not None or driver is not None or not is_small(A):
         return None
     *_, m, n = tuple(A.shape)
     k = min(m, n)
@@ -245,7 +245,7 @@ def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
 
 
 def solve(A: Spec, B: Spec, *, left: Any, out: Any) -> Quick | None:
-    if out is not None or left is not True or not _small(A) or not _square(A) or A.dtype is not B.dtype:
+    if out is not None or left is not True or not is_small(A) or not _square(A) or A.dtype is not B.dtype:
         return None
     batch, shape = tuple(A.shape)[:-1], tuple(B.shape)
     vector = B.ndim == 1 or shape == batch
@@ -265,7 +265,7 @@ def solve(A: Spec, B: Spec, *, left: Any, out: Any) -> Quick | None:
 
 
 def inv(A: Spec, *, out: Any) -> Quick | None:
-    if out is not None or not _small(A) or not _square(A):
+    if out is not None or not is_small(A) or not _square(A):
         return None
     read, make, kinds = _reading(A), _columns(A, *_sizes(A)), signature_of(A.dtype.np, "d->d")
 
@@ -282,7 +282,7 @@ def inv(A: Spec, *, out: Any) -> Quick | None:
 
 def _triangles(A: Spec, B: Spec, upper: bool, unit: bool) -> Callable[[_Array, _Array], None] | None:
     """What writes the solutions of triangular systems over right sides; both are of the widest numbers, and lie in order."""
-    if not _small(A, B) or not _square(A):
+    if not is_small(A, B) or not _square(A):
         return None
     if tuple(A.shape)[:-2] != tuple(B.shape)[:-2] or A.shape[-1] != B.shape[-2] or A.dtype is not B.dtype:
         return None
@@ -351,7 +351,7 @@ def _eliminating(A: Spec) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
 
 
 def lu_factor(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
-    if out is not None or not pivot or not _small(A):
+    if out is not None or not pivot or not is_small(A):
         return None
     *batch, m, n = tuple(A.shape)
     run, make, named = _eliminating(A), _columns(A, m, n), maker("linalg_lu_factor")
@@ -365,7 +365,7 @@ def lu_factor(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
 
 
 def lu(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
-    if out is not None or not pivot or not _small(A):
+    if out is not None or not pivot or not is_small(A):
         return None
     *batch, m, n = tuple(A.shape)
     k, count, code = min(m, n), prod(batch), A.dtype.code
@@ -410,13 +410,13 @@ def _inverting(A: Spec) -> Quick:
 
 
 def pinv(A: Spec, rcond: Any, *, atol: Any, rtol: Any, hermitian: Any, out: Any) -> Quick | None:
-    if not (out is rcond is atol is rtol is None) or hermitian or not _small(A):
+    if not (out is rcond is atol is rtol is None) or hermitian or not is_small(A):
         return None
     return _inverting(A)
 
 
 def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | None:
-    if not (out is rcond is driver is None) or not _small(A) or B.dtype is not A.dtype or not B.numel:
+    if not (out is rcond is driver is None) or not is_small(A) or B.dtype is not A.dtype or not B.numel:
         return None
     *batch, m, n = tuple(A.shape)
     vector = B.ndim == A.ndim - 1

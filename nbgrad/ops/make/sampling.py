@@ -614,6 +614,8 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
     tensor([0., 0., 1.])
     """
     if p is not unset:
+        if state.levels:  # each example's own, or one for all
+            return bernoulli_(filled.empty_like(input.detach()), p, generator=generator)
         return _bernoulli_alike(input, p=p, generator=generator)
     if state.levels:
         got = to_dtype(_trials(input.shape, _apart(input.detach())[0], generator), input.dtype)
