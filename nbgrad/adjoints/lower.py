@@ -67,6 +67,7 @@ _WORDS = {
     "fall",
     "one_by_one",
     "clear",
+    "own_dot",
     *(f"own_{name}" for name in ELEMENTARY),
 }
 

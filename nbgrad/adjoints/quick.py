@@ -44,6 +44,8 @@ def compiled(
     """A text's function as Numba compiles it."""
     if names is not None:
         text = quicker(text, names)
+    if "np.dot(" in text and not functions.has_blas():
+        text = text.replace("np.dot(", "own_dot(")
     return functions.Compiled(functions.plain(name, text, helpers, made_from), text, helpers)
 
 

@@ -103,6 +103,9 @@ def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader |
         "isclose",
     ):  # which compute, unlike the rest of it
         return None
+    if name == "function" and "scaled" in scope:  # a short way of writes
+        written = op_name(scope["op"] or scope["scaled"])
+        return lambda frame: (f"aten::{written}_", _arguments(frame), None)
     short = name == "function" and "op" in scope
     if (short or ("op" in code.co_freevars and name[0] != "<")) and hasattr(_op_in(frame), "node_name"):
         return lambda frame: ("aten::" + op_name(_op_in(frame)), _arguments(frame), None)

@@ -1,7 +1,7 @@
 """Functions of numbers and arrays whose text was generated: compiled by Numba for the arguments that they meet.
 
 Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
-`prange`, `add_up` (a sum that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that
+`own_dot`, `prange`, `add_up` (a sum that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that
 shall be no vectors), `clear` (an array is zero), `own_exp` and others (the library's own, of which loops are made vectors) and the
 helpers given stand for themselves in it.
 """
@@ -9,6 +9,7 @@ helpers given stand for themselves in it.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import math
 import types
@@ -50,6 +51,54 @@ def reserve(a: Any, n: int) -> Any:
 
 
 reserve.is_reserve = True  # type: ignore[attr-defined]
+
+
+def own_dot(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.dot` where Numba has no BLAS, which it takes from SciPy: for each kind of call Numba sees one of these branches."""
+    if a.shape[-1] != b.shape[0]:
+        raise ValueError("incompatible array sizes for np.dot(a, b)")
+    if a.ndim == 2:
+        if b.ndim == 2:
+            if out is None:
+                out = np.empty((a.shape[0], b.shape[1]), a.dtype)
+            for i in range(a.shape[0]):
+                for j in range(b.shape[1]):
+                    out[i, j] = 0
+                for k in range(b.shape[0]):
+                    t = a[i, k]
+                    for j in range(b.shape[1]):
+                        out[i, j] += t * b[k, j]
+            return out
+        if out is None:
+            out = np.empty(a.shape[0], a.dtype)
+        for i in range(a.shape[0]):
+            s = a.dtype.type(0)
+            for k in range(b.shape[0]):
+                s += a[i, k] * b[k]
+            out[i] = s
+        return out
+    if b.ndim == 2:
+        if out is None:
+            out = np.empty(b.shape[1], a.dtype)
+        for j in range(b.shape[1]):
+            out[j] = 0
+        for k in range(b.shape[0]):
+            for j in range(b.shape[1]):
+                out[j] += a[k] * b[k, j]
+        return out
+    s = a.dtype.type(0)
+    for k in range(a.shape[0]):
+        s += a[k] * b[k]
+    return s
+
+
+@cached(1)
+def has_blas() -> bool:
+    try:
+        importlib.import_module("scipy.linalg.cython_blas")
+    except ImportError:
+        return False
+    return True
 
 
 def prange(*args: int) -> range:
@@ -102,7 +151,7 @@ def elementary(name: str) -> Callable[..., Any]:
 
 def plain(name: str, text: str, helpers: Mapping[str, Any], made_from: str) -> Callable[..., Any]:
     """The function as Python runs it."""
-    scope = {"np": np, "math": math, "u": np.uintp, "reserve": reserve, "prange": prange}
+    scope = {"np": np, "math": math, "u": np.uintp, "reserve": reserve, "own_dot": own_dot, "prange": prange}
     scope |= {f.__name__: f for f in _FOLDS}
     scope |= {f"own_{name}": getattr(math, name) for name in ELEMENTARY}
     scope |= helpers
@@ -146,8 +195,7 @@ class Compiled:
 
             with suppress(entries.Refused, OSError):
                 helpers = {**self.helpers, **self._own}
-                if "reserve" in self.text:
-                    helpers["reserve"] = reserve
+                helpers |= {f.__name__: f for f in (reserve, own_dot) if f"{f.__name__}(" in self.text}
                 texts = {name: inspect.getsource(helper) for name, helper in helpers.items()}
                 return entries.entry(self.function.__name__, self.text, self._seen, texts, codes)
         return self.jitted
@@ -171,7 +219,7 @@ class Compiled:
 
             for helper in self._own.values():
                 helper.__globals__.update({name: getattr(vmath, name) for name in HELPERS})
-        for name, helper in {"reserve": reserve, **self.helpers, **self._own}.items():
+        for name, helper in {"reserve": reserve, "own_dot": own_dot, **self.helpers, **self._own}.items():
             scope[name] = _helpers.get(helper) or _helpers.keep(helper, njit(**_INNER)(helper))
         f = self.function
         return types.FunctionType(f.__code__, scope, f.__name__, f.__defaults__)

@@ -22,10 +22,6 @@ def copied(args: tuple[Any, ...]) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("function, args", CASES, ids=lambda c: getattr(c, "__name__", ""))
 def test_against_differences(function: Any, args: tuple[Any, ...]) -> None:
-    if function.__name__ == "products":
-        pytest.importorskip(
-            "scipy"
-        )  # by which Numba finds the BLAS, for any function with a product of matrices
     f = differentiable(function)
     draw = np.random.default_rng(0)
     moves = [draw.normal(size=np.shape(a)) if isinstance(a, float | np.ndarray) else None for a in args]

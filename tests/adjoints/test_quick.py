@@ -8,6 +8,7 @@ import pytest
 
 from nbgrad import differentiable
 from nbgrad.adjoints.quick import Names, quicker
+from nbgrad.kernels import functions
 
 
 def texts(function: Any, *args: Any) -> str:
@@ -159,3 +160,37 @@ def test_extremes_in_any_order_are_pythons() -> None:
     x = np.full(70, -math.inf)
     assert made(x) == (-math.inf, -math.inf)
     assert made(-x) == (math.inf, math.inf)
+
+
+@pytest.mark.slow
+def test_products_without_a_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba's are SciPy's: where that is not installed they are loops of ours, of all ranks, dtypes and layouts."""
+
+    def products(A, B, v):
+        C = A @ B
+        w = np.dot(C.T, v)
+        return (w @ B) @ v + np.dot(v, A @ v) * np.sum(np.dot(B[::2], A))
+
+    monkeypatch.setattr(functions, "has_blas", lambda: False)
+    draw = np.random.default_rng(4)
+    for dtype, near in ((np.float64, 1e-12), (np.float32, 1e-4)):
+        A, B, v = (
+            draw.normal(size=(3, 3)).astype(dtype),
+            draw.normal(size=(3, 6)).astype(dtype)[:, ::2],
+            draw.normal(size=3).astype(dtype),
+        )
+        f = differentiable(products)
+        made = f._make("adjoint", f._kinds((A, B, v)), None)
+        bars = [np.zeros_like(a) for a in (A, B, v)]
+        value = made.plain(A, B, v, *bars, 1.0)
+        found, grads = f.value_and_grad(A, B, v)
+        assert "np.dot(" in made.text and "own_dot(" in made.fresh[0].compiled.text
+        np.testing.assert_allclose(found, value, rtol=near)
+        for a, b in zip(grads, bars):
+            np.testing.assert_allclose(a, b, rtol=near, atol=near)
+
+
+def test_a_product_of_what_does_not_fit() -> None:
+    for a, b in (((2, 3), (2, 3)), ((2, 3), (2,)), ((3,), (2, 3)), ((3,), (2,))):
+        with pytest.raises(ValueError, match="incompatible array sizes"):
+            functions.own_dot(np.ones(a), np.ones(b))

@@ -181,12 +181,16 @@ linalg("lu_unpack", lambda T, x: T.lu_unpack(x, T.tensor([2, 3, 3], dtype=T.int3
 linalg("qr_wide", lambda T, x: T.linalg.qr(x), ((2, 4),))
 linalg("eigh", lambda T, x: [t.abs() for t in T.linalg.eigh(x + x.mT)], ((3, 3),), ((2, 3, 3),))
 linalg("eigvalsh", lambda T, x: T.linalg.eigvalsh(positive(T, x), UPLO="U"), ((3, 3),))
-linalg(
-    "eig",
-    lambda T, x: (lambda L, V: [T.view_as_real(L), V.abs()])(*T.linalg.eig(tall(T, x))),
-    ((3, 3),),
-    ((2, 4, 4),),
-)
+
+
+def in_order(T: ModuleType, values: Any, vectors: Any) -> list[Any]:
+    """Eigenvalues from left to right with the sizes of their vectors: which comes first is LAPACK's affair, and depends on rounding."""
+    order = values.detach().real.argsort(dim=-1, stable=True)
+    pairs = T.take_along_dim(T.view_as_real(values), order[..., None], -2)
+    return [pairs, T.take_along_dim(vectors.abs(), order[..., None, :], -1)]
+
+
+linalg("eig", lambda T, x: in_order(T, *T.linalg.eig(tall(T, x))), ((3, 3),), ((2, 4, 4),))
 linalg("eigvals", lambda T, x: T.view_as_real(T.linalg.eigvals(x)), ((3, 3),))
 linalg("svd", lambda T, x: [t.abs() for t in T.linalg.svd(tall(T, x), False)], ((4, 3),), ((2, 3, 3),))
 linalg("svd_wide", lambda T, x: [t.abs() for t in T.linalg.svd(x, full_matrices=False)], ((2, 4),))

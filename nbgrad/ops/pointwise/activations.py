@@ -74,7 +74,7 @@ def _threshold(input, threshold, value):
     check=_no_bool("Bool inputs not supported for hardtanh"),
     backward_op=True,
     vjp=lambda g, input, low, high: (
-        choose(p.logical_or(p.le(input, low), p.ge(input, high)), 0.0, g),  # all of it for NaN
+        choose(p.logical_and(p.gt(input, low), p.lt(input, high)), g, 0.0),  # nothing for NaN
         None,
         None,
     ),
@@ -151,6 +151,11 @@ def _between(input: Any, lambd: Any) -> Any:
     return p.logical_and(p.ge(input, -lambd), p.le(input, lambd))
 
 
+def _beyond(input: Any, lambd: Any) -> Any:
+    """NaN is neither between nor beyond."""
+    return p.logical_or(p.gt(input, lambd), p.lt(input, -lambd))
+
+
 @stanza(
     name="softshrink",
     settings=("lambd",),
@@ -158,7 +163,7 @@ def _between(input: Any, lambd: Any) -> Any:
     exact=SAME,
     kernel=_only_floats("softshrink_check"),
     backward_op=True,
-    vjp=lambda g, input, lambd: (choose(_between(input, lambd), 0.0, g), None),
+    vjp=lambda g, input, lambd: (choose(_beyond(input, lambd), g, 0.0), None),
 )
 def _softshrink(input, lambd):
     return choose(_between(input, lambd), input * 0, choose(p.gt(input, 0), input - lambd, input + lambd))
@@ -172,7 +177,7 @@ def _softshrink(input, lambd):
     exact=SAME,
     kernel=_only_floats("hardshrink_cpu"),
     backward_op=True,
-    vjp=lambda g, input, lambd: (choose(_between(input, lambd), 0.0, g), None),
+    vjp=lambda g, input, lambd: (choose(_beyond(input, lambd), g, 0.0), None),
 )
 def _hardshrink(input, lambd):
     return choose(_between(input, lambd), 0.0, input)
@@ -199,11 +204,11 @@ def _exponential(name: str, node: str, rule: Any, fall: Any = s.expm1_below) -> 
 
 def _by_input(g: Any, input: Any, negative: Any, positive: Any, inner: Any) -> Any:
     below = g * inner * negative * p.exp(input * inner)
-    return choose(p.le(input, 0), below, g * positive), None, None, None
+    return choose(p.gt(input, 0), g * positive, below), None, None, None
 
 
 def _by_result(g: Any, y: Any, negative: Any, positive: Any, inner: Any) -> Any:
-    return choose(p.le(y, 0), g * inner * (y + negative), g * positive), None, None, None
+    return choose(p.gt(y, 0), g * positive, g * inner * (y + negative)), None, None, None
 
 
 # In place PyTorch reads the result, whose sign is the input's if `negative` is not.
