@@ -52,8 +52,8 @@ OPERATORS = [
         *("len", "bool", "int", "float", "index"),
     )
 ]
-# What changes the process in which it is called, reads or writes files, gives memory as it finds it, or has no arguments; and `range`, whose
-# steps below 1 end PyTorch's process where the result is of integers.
+# What changes the process in which it is called, reads or writes files, gives memory as it finds it, or has no arguments; and
+# `range`, whose steps below 1 end PyTorch's process where the result is of integers.
 NOT_CALLED = re.compile(
     r"range|(manual_|initial_)?seed|set_\w+|(inference|anomaly)_mode|(no|enable)_grad|detect_anomaly|from_file|save|load|"
     r"share_memory_|cuda|(untyped_)?storage|data_ptr|\w+_dual_level|\w+Tensor|get_worker_info|(new_)?empty\w*|resize\w*|new|"

@@ -36,6 +36,14 @@ def same(family: str, got: Any, want: Any) -> bool:
     return bool(np.allclose(got, want, rtol=rtol, atol=rtol, equal_nan=True))
 
 
+def unturned(name: str, got: Any, want: Any) -> Any:
+    """Angles of running sums of complex numbers less the whole turns that hang on the order in which parts are joined."""
+    if not name.startswith("logcumsumexp_c"):
+        return got
+    turns = np.round((got - want) / (2 * np.pi))
+    return np.where(np.arange(got.size) % 2 == 1, got - turns * (2 * np.pi), got).astype(got.dtype)
+
+
 @pytest.mark.parametrize("shard", range(4))
 def test_a_grid_gives_what_the_cpu_gives(table: Table, part: list[tuple[Text, Own]], shard: int) -> None:
     """In every order of threads, with few blocks and with many."""
@@ -51,6 +59,7 @@ def test_a_grid_gives_what_the_cpu_gives(table: Table, part: list[tuple[Text, Ow
         for blocks in (1, 5):
             found = alike(text.name, own.source, own.params, blocks, [launch.items, *given(text, launch)])
             for g, w in zip(found, want, strict=True):
+                g = unturned(text.name, g, w)
                 assert same(text.family, g, w), f"{text.name} {text.params}: {g} is not {w}"
         compared += 1
     assert compared > 10

@@ -60,6 +60,9 @@ def test_each_barrier_is_missed() -> None:
 @pytest.mark.parametrize("kind", list(scan.COMBINE))
 def test_keep_to_registers(kind: str) -> None:
     for together in (False, True):
-        made = own("scan", scan.scan(kind, "f4", "f8", "f4", 8, together)[0])
+        if kind == "recurrence":
+            made = own("scan", scan.recurrence("f4", "f8", 8, together)[0])
+        else:
+            made = own("scan", scan.scan(kind, "f4", "f8", "f4", 8, together)[0])
         assert made is not None
         assert compiled("scan", made.source, made.params).cubin().spills == 0
