@@ -1,9 +1,9 @@
 """Functions of numbers and arrays whose text was generated: compiled by Numba for the arguments that they meet.
 
 Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
-`own_dot`, `prange`, `add_up` (a sum that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that
-shall be no vectors), `clear` (an array is zero), `own_exp` and others (the library's own, of which loops are made vectors) and the
-helpers given stand for themselves in it.
+`own_dot` (products without SciPy), `prange`, `add_up` (a sum that may be taken in any order), `rise` and `fall` (the same of `max` and
+`min`), `one_by_one` (in a loop that shall be no vectors), `clear` (an array is zero), `own_exp` and others (the library's own, of which
+loops are made vectors) and the helpers given stand for themselves in it.
 """
 
 from __future__ import annotations
