@@ -32,7 +32,7 @@ def test_what_fails_is_said_and_the_rest_goes_on(tmp_path: Path) -> None:
 def test_no_time_is_no_end(tmp_path: Path) -> None:
     pytest.importorskip("cuda.core")
     file = tmp_path / "out.json"
-    command = [sys.executable, "-m", "asv_benchmarks.gpu", "--json", str(file), "--seconds", "0.5", "--only"]
+    command = [sys.executable, "-m", "asv_benchmarks.gpu", "--json", str(file), "--seconds", "0.2", "--only"]
     env = {**os.environ, "LD_LIBRARY_PATH": library()}
     subprocess.run([*command, "host", "table"], env=env, capture_output=True, check=False)
     found = json.loads(file.read_text())
