@@ -23,8 +23,9 @@ def written_first(name: str, text: Text, bars: Mapping[str, str]) -> tuple[Text,
     lines = text.body
     found = set()
     if not any(_LEAVES.search(line) for line in indented(lines)):
+        bound = {line.strip().partition(" ")[0] for line in indented(lines)}
         for bar, of in bars.items():
-            written = _written(lines, bar, of, _lengths(lines), [])
+            written = _written(lines, bar, of, _lengths(lines), []) if of not in bound else None
             if written is not None:
                 found.add(bar)
                 lines = written

@@ -392,9 +392,10 @@ class Entry:
             return False
         words: list[Any] = [0, n]
         for a in args:
-            words += (
-                [a.__array_interface__["data"][0], *a.shape, *a.strides] if isinstance(a, np.ndarray) else [a]
-            )
+            if isinstance(a, np.ndarray):
+                words += [a.__array_interface__["data"][0], *a.shape, *a.strides]
+            else:
+                words.append(bool(a) if isinstance(a, np.bool_) else a)  # NumPy's is no integer
         failed = np.zeros(2, np.int64)
         row = np.frombuffer(self._words.pack(*words), np.uint8)
         launch(_parts(), n, row, failed, len(words), self._address)

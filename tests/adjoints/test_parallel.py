@@ -176,3 +176,22 @@ def test_what_a_part_raises(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert f.grad(x)[0] == pytest.approx(0.5 / np.sqrt(x))
     finally:
         nbgrad.set_num_threads(before)
+
+
+def flagged(x, flag):
+    s = 0.0
+    for i in prange(len(x)):
+        if flag:
+            s += math.exp(x[i])
+        else:
+            s += x[i]
+    return s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag", [True, np.bool_(True), np.int64(1)], ids=lambda f: type(f).__name__)
+def test_numbers_of_all_kinds_reach_the_parts(flag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_SHORT", 0.0)
+    monkeypatch.setattr(parallel, "get_num_threads", lambda: 2)
+    x = np.linspace(0.0, 1.0, 50)
+    assert differentiable(flagged).grad(x, flag)[0] == pytest.approx(np.exp(x))
