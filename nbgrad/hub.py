@@ -14,7 +14,6 @@ import sys
 import tempfile
 from typing import Any
 from urllib.parse import urlparse as urlparse  # libraries take it from here
-from urllib.request import Request, urlopen
 
 _dir: list[str] = []  # what was set
 _AT_ONCE = 1 << 17  # bytes
@@ -58,6 +57,8 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     >>> (folder / "here.txt").read_text()
     'weights'
     """
+    from urllib.request import Request, urlopen  # 20 ms that who finds its file here does not pay
+
     dst = os.path.expanduser(dst)
     digest, done = hashlib.sha256(), 0
     part, name = tempfile.mkstemp(".partial", f"{os.path.basename(dst)}.", os.path.dirname(dst) or ".")
