@@ -74,8 +74,12 @@ def test_a_deep_chain_is_linear_and_does_not_recurse(run: str) -> None:
         del y
         return time.thread_time() - start
 
-    seconds(1000)
-    assert seconds(100_000) < 40 * seconds(10_000)
+    gc.disable()  # a collection walks whatever the tests before this one have left: .3 s after all of them
+    try:
+        seconds(1000)
+        assert seconds(100_000) < 40 * min(seconds(10_000) for _ in range(3))
+    finally:
+        gc.enable()
 
 
 def test_deleting_a_deep_graph_does_not_recurse() -> None:
