@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints import library, ops
-from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_none
 from nbgrad.adjoints.ir import ONE, ZERO, Apply, At, Const, Expr, Refused, Span, View, const, kind_of
 
 
@@ -39,6 +39,10 @@ def numbers(b: Builder, xs: Sequence[Any]) -> list[Expr]:
         if not isinstance(x, Expr):
             b.refuse("a number is needed here")
     return list(xs)
+
+
+def truth(b: Builder, e: Expr) -> Expr:
+    return e if b.kind(e) == "bool" else Apply("ne", (b.leaf(e), const(0)))
 
 
 def array_of(b: Builder, x: Value) -> View | Elementwise:
@@ -101,6 +105,20 @@ def each(
     v = b.make(hint, shape, dtype, zeros=False)
     b.nest(b.shape(v), lambda i: b.store(b.load(v, i), at(i)))
     return v
+
+
+def written_to(b: Builder, out: Value, x: Value) -> Value:
+    """What a function of NumPy's gives, written to the array that it is asked to write to."""
+    if isinstance(out, Items) and len(out.items) == 1:
+        out = out.items[0]
+    if is_none(out):
+        return x
+    if not isinstance(out, View) or not isinstance(x, Expr | View | Elementwise):
+        b.refuse("out that is no array")
+    if ops.join(kind_of(b.dtype(out)), kind_of(b.dtype(x))) != kind_of(b.dtype(out)):
+        b.refuse(f"a result of {b.dtype(x)} is written to an array of {b.dtype(out)}", "without out")
+    b.assign(out, x)
+    return out
 
 
 # ---------------------------------------------------------------- copies, and arrays of what is listed
@@ -513,5 +531,7 @@ __all__ = [
     "numbers",
     "product_of",
     "taken_apart",
+    "truth",
     "turns",
+    "written_to",
 ]

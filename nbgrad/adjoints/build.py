@@ -97,6 +97,10 @@ def is_array(x: Any) -> bool:
     return isinstance(x, View | Elementwise)
 
 
+def is_none(x: Any) -> bool:
+    return isinstance(x, Object) and x.value is None
+
+
 def leaves(x: Value) -> list[Any]:
     """What stands in a tuple and in those inside of it; of what is none, itself."""
     return [leaf for i in x.items for leaf in leaves(i)] if isinstance(x, Items) else [x]

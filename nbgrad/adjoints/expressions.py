@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints import calls, contract, ops
+from nbgrad.adjoints.arrangements import product_of
 from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
 from nbgrad.adjoints.firsts import Unset
 from nbgrad.adjoints.indices import Indices
@@ -193,7 +194,7 @@ class Expressions(Indices):
             if e.attr == "ndim":
                 return const(len(shape))
             if e.attr == "size":
-                return calls.product_of(self, shape)
+                return product_of(self, shape)
             if e.attr == "dtype":
                 return Object(np.dtype(self.dtype(x)))
             if e.attr == "T":

@@ -18,7 +18,7 @@ from nbgrad.adjoints.arrangements import (
     on_nonzero,
     on_stack,
 )
-from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_none
 from nbgrad.adjoints.contract import turned
 from nbgrad.adjoints.ir import FLOAT_ZERO, ONE, ZERO, Apply, At, Const, Expr, Load, Span, View, const
 
@@ -31,7 +31,7 @@ def _like(b: Builder, x: Array, shape: Sequence[Expr], element: Callable[[list[E
 
 
 def _none(v: Value | None) -> bool:
-    return v is None or (isinstance(v, Object) and v.value is None)
+    return v is None or is_none(v)
 
 
 def _constant(b: Builder, x: Value, what: str) -> int:

@@ -1,0 +1,264 @@
+"""NumPy's linear algebra by its names: products, diagonals, norms, decompositions; what they are of a matrix is in `matrices`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad.adjoints import contract, matrices, rows
+from nbgrad.adjoints.arrangements import (
+    array_of,
+    dtype_of,
+    inlined,
+    numbers,
+    on_flatten,
+    written_to,
+)
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_none
+from nbgrad.adjoints.ir import (
+    FLOAT_ONE,
+    ONE,
+    ZERO,
+    Apply,
+    Const,
+    Expr,
+    Load,
+    View,
+    const,
+    kind_of,
+)
+
+_TRUE = const(True)
+
+
+def on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | None = None) -> Value:
+    if isinstance(a, Expr) or isinstance(other, Expr):
+        return b.elementwise([a, other], lambda x, y: b.binary("mul", x, y))
+    if out is None:
+        return contract.product(b, hint, a, other, outer=True)
+    x, y = (b.stored(v) if isinstance(v, Elementwise) else v for v in (a, other))
+    apart = isinstance(out, View) and out.whole() and out.base not in b.bases(x) | b.bases(y)
+    if not apart or not isinstance(out, View) or not isinstance(x, View) or not isinstance(y, View):
+        return written_to(b, out, b.dot(x, y, None))
+    b.product(out, x, y)
+    return out
+
+
+def on_matmul(b: Builder, hint: str | None, a: Value, other: Value, out: Value | None = None) -> Value:
+    many = max(len(b.shape(array_of(b, x))) for x in (a, other)) > 2
+    return (
+        contract.product(b, hint, a, other, outer=False)
+        if many and out is None
+        else on_dot(b, hint, a, other, out)
+    )
+
+
+def on_vdot(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
+    if is_array(a) and is_array(other) and len(b.shape(array_of(b, a))) > 1:
+        b.refuse("vdot of arrays of more than one dimension", "(a * b).sum()")
+    return on_dot(b, hint, a, other)
+
+
+def on_outer(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
+    x, y = (
+        v if len(b.shape(v)) == 1 else on_flatten(b, None, v) for v in (array_of(b, a), array_of(b, other))
+    )
+    made = Elementwise(
+        [b.shape(x)[0], b.shape(y)[0]],
+        lambda i: b.binary("mul", b.element(x, i[:1]), b.element(y, i[1:])),
+        b.bases(x) | b.bases(y),
+    )
+    made.dtype = b.result_dtype(made)
+    return made
+
+
+def on_inner(b: Builder, hint: str | None, a: Value, other: Value) -> Value:
+    if any(is_array(v) and len(b.shape(v)) > 1 for v in (a, other)):
+        b.refuse("np.inner of arrays of more than one dimension", "a @ b.T")
+    return on_dot(b, hint, a, other)
+
+
+def on_norm(
+    b: Builder,
+    hint: str | None,
+    x: Value,
+    ord: Value | None = None,
+    axis: Value | None = None,
+    keepdims: Value | None = None,
+) -> Value:
+    which = ord.value if isinstance(ord, Const | Object) else ord
+    array = array_of(b, x)
+    if isinstance(which, Expr):
+        b.refuse("a norm of an order that is not known", "a constant")
+
+    def one(v: Value) -> Value:
+        rank = len(b.shape(v))
+        if which is None or (rank == 1 and which == 2) or (rank == 2 and which == "fro"):
+            return inlined(b, matrices.norm, [v], {})
+        if rank == 2 and which not in (1, -1, 2, -2, math.inf, -math.inf, "nuc"):
+            b.refuse(f"a norm of the order {which!r} of a matrix")
+        if rank > 2 or (rank == 1 and isinstance(which, str)):
+            b.refuse(f"a norm of the order {which!r} of an array of {rank} dimensions")
+        own = matrices.norm_of_vector if rank == 1 else matrices.norm_of_matrix
+        return inlined(b, own, [v, Object(which) if isinstance(which, str) else const(which)], {})
+
+    if axis is None or is_none(axis):
+        return rows.kept(b, array, one(array), None, keepdims)
+    return rows.kept(b, array, rows.reduced(b, hint, array, axis, one), axis, keepdims)
+
+
+def on_diag(b: Builder, hint: str | None, v: Value, k: Value = ZERO) -> Value:
+    """Of a matrix its diagonal, of a vector the matrix."""
+    x = array_of(b, v)
+    shape = b.shape(x)
+    if not isinstance(k, Const):
+        b.refuse("a diagonal that is not known", "a constant")
+    below, right = const(max(-k.value, 0)), const(max(k.value, 0))
+
+    def place(i: Expr) -> list[Expr]:
+        return [b.whole("add", i, below), b.whole("add", i, right)]
+
+    if len(shape) == 2:
+        high, wide = (b.whole("sub", n, off) for n, off in zip(shape, (below, right)))
+        square = k == ZERO and b.root(shape[0]) == b.root(shape[1])
+        n = high if square else b.let("n", Apply("max", (Apply("min", (high, wide)), ZERO)))
+        of = x.base if isinstance(x, View) else x.of
+        return Elementwise([n], lambda i: b.element(x, place(i[0])), b.bases(x), b.dtype(x), of)
+    if len(shape) != 1:
+        b.refuse("np.diag of an array of more than two dimensions")
+    n = b.whole("add", shape[0], const(abs(k.value)))
+    made = b.make(hint, [n, n], b.dtype(x), zeros=True)
+    b.nest(shape, lambda i: b.store(b.load(made, place(i[0])), b.element(x, i)))
+    return made
+
+
+def on_diagflat(b: Builder, hint: str | None, v: Value, k: Value = ZERO) -> Value:
+    return on_diag(b, hint, on_flatten(b, None, v), k)
+
+
+def on_diagonal(b: Builder, hint: str | None, a: Value, offset: Value = ZERO) -> Value:
+    if len(b.shape(array_of(b, a))) != 2:
+        b.refuse("the diagonal of an array that is no matrix")
+    return on_diag(b, hint, a, offset)
+
+
+def on_fill_diagonal(b: Builder, hint: str | None, a: Value, val: Value) -> Value:
+    x = array_of(b, a)
+    if not isinstance(x, View) or len(b.shape(x)) != 2:
+        b.refuse("np.fill_diagonal of an array that is no matrix")
+    along = on_diag(b, None, x)
+    if not isinstance(val, Expr):
+        val = b.stored(array_of(b, val))
+        b.fits(b.shape(along), b.shape(val))
+    e = b.read_once(val)
+    b.nest(b.shape(along), lambda i: b.store(b.load(x, [i[0], i[0]]), b.element(e, i)))
+    return Object(None)
+
+
+def on_eye(
+    b: Builder,
+    hint: str | None,
+    N: Value,
+    M: Value | None = None,
+    k: Value = ZERO,
+    dtype: Value | None = None,
+) -> Value:
+    n, m = numbers(b, [N, N if M is None or is_none(M) else M])
+    v = b.make(hint, [n, m], dtype_of(b, dtype, "float64"), zeros=True)
+    along = on_diag(b, None, v, k)
+    one = {"float": FLOAT_ONE, "int": ONE, "bool": const(True)}[kind_of(b.dtype(v))]
+
+    def put(i: list[Expr]) -> None:
+        at = b.element(along, i)
+        assert isinstance(at, Load)
+        b.store(at, one)
+
+    b.nest(b.shape(along), put)
+    return v
+
+
+def on_identity(b: Builder, hint: str | None, n: Value, dtype: Value | None = None) -> Value:
+    return on_eye(b, hint, n, dtype=dtype)
+
+
+def on_solve(b: Builder, hint: str | None, a: Value, right: Value) -> Value:
+    matrix = len(b.shape(right)) == 2
+    return inlined(b, matrices.solve_columns if matrix else matrices.solve, [a, right], {})
+
+
+def _named(b: Builder, f: Any, own: Callable[..., Any], a: Value) -> Value:
+    """What one of NumPy's gives as a tuple whose parts have names."""
+    found = inlined(b, own, [array_of(b, a)], {})
+    assert isinstance(found, Items)
+    return Items(found.items, type(f(np.eye(1))))
+
+
+def on_eigh(b: Builder, hint: str | None, a: Value) -> Value:
+    return _named(b, np.linalg.eigh, matrices.eigh, a)
+
+
+def on_slogdet(b: Builder, hint: str | None, a: Value) -> Value:
+    return _named(b, np.linalg.slogdet, matrices.slogdet, a)
+
+
+def on_qr(b: Builder, hint: str | None, a: Value, mode: Value | None = None) -> Value:
+    which = mode.value if isinstance(mode, Object) else "reduced"
+    if which not in ("reduced", "r"):
+        b.refuse(f"np.linalg.qr with the mode {which!r}", "reduced")
+    found = _named(b, np.linalg.qr, matrices.qr, a)
+    return found.items[1] if which == "r" and isinstance(found, Items) else found
+
+
+def on_svd(
+    b: Builder,
+    hint: str | None,
+    a: Value,
+    full_matrices: Value = _TRUE,
+    compute_uv: Value = _TRUE,
+) -> Value:
+    if not isinstance(full_matrices, Const) or not isinstance(compute_uv, Const):
+        b.refuse("np.linalg.svd with settings that are not known")
+    if not compute_uv.value:
+        return inlined(b, matrices.singular_values, [array_of(b, a)], {})
+    return _named(b, np.linalg.svd, matrices.svd_of_square if full_matrices.value else matrices.svd, a)
+
+
+def on_svdvals(b: Builder, hint: str | None, x: Value) -> Value:
+    return inlined(b, matrices.singular_values, [array_of(b, x)], {})
+
+
+def on_lstsq(b: Builder, hint: str | None, a: Value, right: Value, rcond: Value | None = None) -> Value:
+    """Of a matrix of full rank; singular values and what is left are not computed."""
+    x, y = array_of(b, a), array_of(b, right)
+    own = matrices.lstsq_of_vector if len(b.shape(y)) == 1 else matrices.least_squares
+    rank = b.let("n", Apply("min", tuple(b.shape(x))))
+    return Items([inlined(b, own, [x, y], {}), Object(_not_computed), rank, Object(_not_computed)])
+
+
+def _not_computed() -> None:
+    """What np.linalg.lstsq gives beside the solution and the rank."""
+
+
+def on_trace(b: Builder, hint: str | None, a: Value, offset: Value = ZERO) -> Value:
+    return inlined(b, matrices.trace, [array_of(b, a), offset], {})
+
+
+def on_multi_dot(b: Builder, hint: str | None, arrays: Value) -> Value:
+    if not isinstance(arrays, Items) or len(arrays.items) < 2:
+        b.refuse("np.linalg.multi_dot of what is no list of arrays")
+    found = arrays.items[0]
+    for x in arrays.items[1:]:
+        found = b.dot(found, x, hint)
+    return found
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    n.removeprefix("on_"): f
+    for n, f in list(globals().items())
+    if n.startswith("on_") and getattr(f, "__module__", "") == __name__
+}
+
+__all__ = ["FUNCTIONS"]
