@@ -78,6 +78,10 @@ _ANGLES = {
     **dict.fromkeys(("degrees", "rad2deg"), 180.0 / math.pi),
 }
 _REDUCTIONS = {"sum", "mean", "prod", "max", "min", "amax", "amin", "any", "all"}
+_NEUTRAL: dict[str, Any] = {  # what changes nothing of it, where it asks for some of the elements alone
+    **{"sum": 0.0, "prod": 1.0, "mean": 0.0, "any": False, "all": True},
+    **dict.fromkeys(("max", "min", "amax", "amin")),
+}
 _CHANGES: dict[Any, str] = {
     np.add: "add",
     np.subtract: "sub",
@@ -131,7 +135,13 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
             args, lambda x, y: b.binary("div", b.function("log", [x]), b.function("log", [y]), hint)
         )
     if home is math and name == "hypot" and len(args) != 2:
-        return inlined(b, matrices.norm, [on_array(b, None, Items(args))], {})
+        given = args[0] if len(args) == 1 and is_array(args[0]) else on_array(b, None, Items(args))
+        return inlined(b, matrices.norm, [given], {})
+    if home is builtins and f is slice and 1 <= len(args) <= 3 and not named:
+        given = [Object(None), *args] if len(args) == 1 else args
+        return Items([*given, *[Object(None)] * (3 - len(given))], slice)
+    if home is builtins and f in (tuple, list) and len(args) <= 1 and not named:
+        return _listed(b, f, args[0] if args else Items([]), hint)
     if home is builtins and name == "round" and len(args) + len(named) == 2:
         return _rounded(b, args[0], args[1] if len(args) == 2 else named.get("ndigits"), hint)
     if home is builtins and name == "round":
@@ -179,6 +189,20 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
             "write it out",
         )
     return call(b, name, args, named, hint)
+
+
+def _listed(b: Any, of: type, x: Value, hint: str | None) -> Value:
+    """tuple or list of what may be gone over."""
+    if isinstance(x, Items):
+        return Items(list(x.items), of)
+    n = b.root(b.shape(array := array_of(b, x))[0])
+    if isinstance(n, Const):
+        return Items(b.unpacked(array, n.value), of)
+    if of is tuple or len(b.shape(array)) > 1:
+        b.refuse(f"{of.__name__} of an array whose length is not known", "use the array")
+    made = arrangements.on_copy(b, hint, array)
+    b.lists.add(made.base)
+    return made
 
 
 def _sorted(b: Builder, x: Value, reverse: Value, hint: str | None) -> Value:
@@ -372,6 +396,8 @@ def method(b: Builder, name: str, args: list[Value], named: dict[str, Value], hi
 
 def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A function or method by NumPy's name."""
+    if name in _NEUTRAL and named.keys() & {"where", "initial"}:
+        return functions.of_some(b, name, _NEUTRAL[name], args, named, lambda *given: call(b, *given))
     made: Any = _BY_NAME.get(name)
     if made is not None:
         try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
-from collections.abc import Sequence
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,7 @@ _COMPARE: dict[type, str] = {
 
 
 _WRITTEN_OUT = 256  # numbers of an array of the module
+_OF_STARS = (max, min, math.hypot)  # which take an array as they take its elements
 _OF_LISTS = dict(zip((LIST, PUSH, HELD), calls.OF_LISTS))
 
 
@@ -62,9 +65,13 @@ class Expressions(Indices):
         return x
 
     def integer(self, e: ast.expr, env: Env) -> Expr:
-        x = self.scalar(e, env)
+        return self.whole_number(self.value(e, env), e)
+
+    def whole_number(self, x: Value, node: ast.AST | None) -> Expr:
+        if not isinstance(x, Expr):
+            self.refuse("a number is needed here", node=node)
         if self.kind(x) == "float":
-            self.refuse("an integer is needed here, and this is a float", "int(...)", e)
+            self.refuse("an integer is needed here, and this is a float", "int(...)", node)
         return x
 
     def truth(self, e: Expr) -> Expr:
@@ -80,20 +87,32 @@ class Expressions(Indices):
                 return known
         return Apply(op, (a, b))
 
-    def operands(self, nodes: Sequence[ast.expr], env: Env) -> list[Value]:
-        """The values from left to right; what was read before a call that may write is read before it."""
+    def operands(
+        self, nodes: Sequence[ast.expr], env: Env, missing: Callable[[], int | None] | None = None
+    ) -> list[Value]:
+        """The values from left to right; what was read before a call that may write is read before it. `missing` says how many
+        an array stands for, of which it is not known."""
         found: list[Value] = []
         for e in nodes:
             if found and self.has_call(e, env):
                 found = [self.now(x) for x in found]
             if isinstance(e, ast.Starred):
-                x = self.value(e.value, env)
-                if not isinstance(x, Items):
-                    self.refuse("* of something else than a tuple", "name the arguments", e)
-                found += x.items
+                found += self.of_star(e, self.value(e.value, env), missing)
             else:
                 found.append(self.value(e, env))
         return found
+
+    def of_star(self, e: ast.Starred, x: Value, missing: Callable[[], int | None] | None) -> list[Value]:
+        if isinstance(x, Items):
+            return x.items
+        if is_array(x):
+            assert isinstance(x, View | Elementwise)
+            n = self.root(self.shape(x)[0])
+            many = n.value if isinstance(n, Const) else missing() if missing else None
+            if many is None:
+                self.refuse("* of an array whose length is not known", "name the elements", e)
+            return self.unpacked(x, many)
+        self.refuse("* of something else than a tuple", "name the arguments", e)
 
     def now(self, x: Value) -> Value:
         if isinstance(x, Expr):
@@ -448,7 +467,9 @@ class Expressions(Indices):
             f = self.value(e.func, env)
         if not isinstance(f, Object):
             self.refuse("this is called and no function", node=e)
-        values = self.operands([*e.args, *named_nodes], env)
+        if f.value in _OF_STARS and len(e.args) == 1:
+            e.args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]  # of what it is of anyway
+        values = self.operands([*e.args, *named_nodes], env, lambda: self.left_for_star(f.value, e))
         given = len(values) - len(named_nodes)
         args = values[:given]
         named = {str(k.arg): v for k, v in zip(e.keywords, values[given:])}
@@ -476,6 +497,22 @@ class Expressions(Indices):
                 self.refuse(f"{named_tuple.__name__} needs {', '.join(fields)}", node=e)
             return Items([found[n] for n in fields], named_tuple)
         return calls.function(self, f.value, args, named, hint)
+
+    def left_for_star(self, f: Any, e: ast.Call) -> int | None:
+        """How many parameters of a user's function its call leaves to `*x`."""
+        while (bound := held_by(f)) is not None:
+            if bound.args or bound.keywords:
+                return None
+            f = bound.func
+        plain = f if isinstance(f, Inside) or f in calls.OF_LISTS else self.called(f)
+        if plain is None or not isinstance(plain, Inside | types.FunctionType):
+            return None
+        signature = plain.signature if isinstance(plain, Inside) else inspect.signature(plain)
+        free = [p for p in signature.parameters.values() if p.name not in {k.arg for k in e.keywords}]
+        sure = (
+            all(p.default is p.empty for p in free) and sum(isinstance(a, ast.Starred) for a in e.args) == 1
+        )
+        return len(free) - len(e.args) + 1 if sure else None
 
     def held(self, x: Any) -> Value:
         """What a partial holds: what cannot change, as it is written out once."""

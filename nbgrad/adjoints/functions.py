@@ -405,6 +405,57 @@ def on_prod(
     return b.fold(b.shape(x), one, lambda s, i: b.binary("mul", s, b.element(x, i)), hint, kind)
 
 
+def of_some(
+    b: Builder,
+    name: str,
+    neutral: Any,
+    args: list[Value],
+    named: dict[str, Value],
+    call: Callable[..., Value],
+) -> Value:
+    """A sum or an extreme of the elements where a condition holds, and of `initial`."""
+    named = {k: v for k, v in named.items() if k != "initial" or not is_none(v)}
+    test, first = named.pop("where", const(True)), named.pop("initial", None)
+    if neutral is None and first is None:
+        b.refuse(f"{name} with where and without initial, which NumPy asks for", "initial=...")
+    if first is not None and name in ("mean", "any", "all"):
+        b.refuse(f"{name} with initial", "leave it out")
+    x = array_of(b, args[0])
+    begin = None if first is None else b.read_once(numbers(b, [first])[0])
+    whole = kind_of(b.dtype(x)) != "float" and not isinstance(neutral, bool)
+    other: Expr = (
+        begin if neutral is None and begin is not None else const(int(neutral) if whole else neutral)
+    )
+    asked = b.read_once(test)
+    if not isinstance(asked, Expr):
+        b.fits(b.shape(x), b.shape(asked))
+
+    def element(i: list[Expr]) -> Expr:
+        return b.choose(truth(b, b.element(asked, i)), lambda: b.element(x, i), lambda: other, None)
+
+    some = Elementwise(b.shape(x), element, b.bases(x) | b.bases(asked), b.dtype(x))
+    if name != "mean":
+        found = call(name, [some, *args[1:]], named, None)
+        if begin is None:
+            return found
+        op = {"sum": "add", "prod": "mul"}.get(name, "maximum" if name in ("max", "amax") else "minimum")
+        if neutral is None:
+            better = "gt" if op == "maximum" else "lt"
+            return b.elementwise(
+                [found],
+                lambda e: Apply("where", (Apply(better, (begin, e := b.leaf(e))), begin, e)),
+            )
+        return b.elementwise([found], lambda e: b.binary(op, e, begin))
+    ones = Elementwise(
+        b.shape(x),
+        lambda i: Apply("where", (truth(b, b.element(asked, i)), ONE, ZERO)),
+        b.bases(asked),
+        "int64",
+    )
+    total, n = (call("sum", [v, *args[1:]], named, None) for v in (some, ones))
+    return b.elementwise([total, n], lambda s, m: b.binary("div", s, m))
+
+
 def _quantified(op: str) -> Callable[..., Value]:
     def quantified(b: Builder, hint: str | None, a: Value, axis: Value | None = None) -> Value:
         x = array_of(b, a)

@@ -9,7 +9,7 @@ from typing import Any
 
 from nbgrad.adjoints import calls
 from nbgrad.adjoints.arrangements import on_nonzero
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array, is_none
 from nbgrad.adjoints.firsts import Firsts
 from nbgrad.adjoints.ir import (
     ONE,
@@ -55,7 +55,7 @@ class Indices(Firsts):
             axis = left.pop(0)
             span = axes[axis]
             assert isinstance(span, Span)
-            if isinstance(p, ast.Slice):
+            if isinstance(p, ast.Slice | Items):
                 axes[axis] = self.sliced(v, axis, span, p, env)
                 outs.append(axis)
                 continue
@@ -78,13 +78,18 @@ class Indices(Firsts):
         given: list[Any] = []
         for node in e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]:
             given += [node] if isinstance(node, ast.Slice) else self.operands([node], env)
-        if not isinstance(e.slice, ast.Tuple) and isinstance(given[0], Items) and given[0].of is not list:
+        if (
+            not isinstance(e.slice, ast.Tuple)
+            and isinstance(given[0], Items)
+            and given[0].of not in (list, slice)
+        ):
             given = given[0].items
-        given = [calls.call(self, "array", [p], {}, None) if isinstance(p, Items) else p for p in given]
+        listed = [isinstance(p, Items) and p.of is not slice for p in given]
+        given = [calls.call(self, "array", [p], {}, None) if of else p for p, of in zip(given, listed)]
         takes = [self.takes(p) for p in given]
         found: list[Any] = []
         for k, p in enumerate(given):
-            if not takes[k] or isinstance(p, ast.Slice):
+            if not takes[k] or isinstance(p, ast.Slice | Items):
                 found.append(p)
                 continue
             if not isinstance(p, Expr | View | Elementwise) or kind_of(self.dtype(p)) == "float":
@@ -140,15 +145,20 @@ class Indices(Firsts):
             i = self.let("k", Apply("where", (Apply("lt", (i, ZERO)), Apply("add", (i, n)), i)))
         return self.whole("add", span.low, self.whole("mul", i, const(span.step)))
 
-    def sliced(self, v: View, axis: int, span: Span, p: ast.Slice, env: Env) -> Span:
-        if p.lower is None and p.upper is None and p.step is None:
+    def sliced(self, v: View, axis: int, span: Span, p: ast.Slice | Items, env: Env) -> Span:
+        """Of a slice as it is written, or of an object that is one."""
+        node = p if isinstance(p, ast.Slice) else None
+        given = [p.lower, p.upper, p.step] if isinstance(p, ast.Slice) else p.items
+        ends = [x if x is None or not isinstance(x, ast.expr) else self.value(x, env) for x in given]
+        lower, upper, by = [None if x is None or is_none(x) else x for x in ends]
+        if lower is None and upper is None and by is None:
             return span
-        step_of = ONE if p.step is None else self.value(p.step, env)
+        step_of = ONE if by is None else by
         if not isinstance(step_of, Const) or step_of.value == 0:
-            self.refuse("a slice whose step is not a constant", "write a loop", p)
+            self.refuse("a slice whose step is not a constant", "write a loop", node)
         n, step = self.length(v, axis), step_of.value
-        low = self.edge(p.lower, n, env, ZERO if step > 0 else self.whole("sub", n, ONE), step)
-        high = self.edge(p.upper, n, env, n if step > 0 else const(-1), step)
+        low = self.edge(lower, n, ZERO if step > 0 else self.whole("sub", n, ONE), step, node)
+        high = self.edge(upper, n, n if step > 0 else const(-1), step, node)
         if step > 0:
             gap = self.whole("sub", high, low)
         else:
@@ -164,12 +174,12 @@ class Indices(Firsts):
     def binary_max(self, e: Expr) -> Expr:
         return const(max(e.value, 0)) if isinstance(e, Const) else self.let("n", Apply("max", (e, ZERO)))
 
-    def edge(self, p: ast.expr | None, n: Expr, env: Env, default: Expr, step: int) -> Expr:
+    def edge(self, x: Value | None, n: Expr, default: Expr, step: int, node: ast.AST | None) -> Expr:
         """An end of a slice, as Python takes it: from the end if negative, and not beyond."""
-        if p is None:
+        if x is None:
             return default
         top = n if step > 0 else self.whole("sub", n, ONE)
-        e = self.settled(self.integer(p, env))
+        e = self.settled(self.whole_number(x, node))
         if isinstance(e, Const):
             if isinstance(n, Const):
                 return const(slice(e.value, None, step).indices(n.value)[0])

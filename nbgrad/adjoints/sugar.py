@@ -7,6 +7,7 @@ function inside is a statement, and who names it says which names it reads, so t
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ LIST, PUSH, HELD = (
     "@push",
     "@held",
 )  # what lowering knows under these names: room, storing at a place, what there is
+_GOES_BEFORE = (ast.NamedExpr, ast.ListComp, ast.GeneratorExp, ast.Lambda)  # of a statement
 _CHANGES = {"append", "pop", "extend", "clear"}
 
 
@@ -137,9 +139,24 @@ class _Plain(ast.NodeTransformer):
 
     def visit_While(self, s: ast.While) -> Any:
         outer, self.before = self.before, None
+        first = copy.deepcopy(s.test)
         test = self.visit(self.asked(s.test))
+        new = self.with_else(s, ast.While(test, self.block(s.body), []))
+        if any(isinstance(n, _GOES_BEFORE) for n in ast.walk(test)):
+            loop = next(n for n in new if isinstance(n, ast.While)) if isinstance(new, list) else new
+            loop.test = ast.Constant(True)
+            tests = (
+                first.values if isinstance(first, ast.BoolOp) and isinstance(first.op, ast.And) else [first]
+            )
+            loop.body[:0] = [b for t in tests for b in self.left_unless(t)]
         self.before = outer
-        return self.with_else(s, ast.While(test, self.block(s.body), []))
+        return new
+
+    def left_unless(self, test: ast.expr) -> list[ast.stmt]:
+        """A test of `while` as a turn's first statements, behind those that it needs."""
+        self.before, self.statement = [], test
+        ends = ast.If(ast.UnaryOp(ast.Not(), self.visit(self.asked(test))), [ast.Break()], [])
+        return [*self.before, ends]
 
     def asked(self, e: ast.expr) -> ast.expr:
         """A list as a condition is its length."""

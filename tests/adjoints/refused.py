@@ -275,3 +275,22 @@ def list_by_another_name_in_a_loop(x):
         values.append(x[k])
         s += also[-1]
     return s
+
+
+def star_of_an_array_of_any_length(x):
+    return np.sum(np.array([1.0, *np.outer(x, x)]))
+
+
+def star_for_a_function_with_defaults(x):
+    def inner(p, q=2.0):
+        return p * q
+
+    return inner(*x)
+
+
+def tuple_of_any_length(x):
+    return tuple(x)[0]
+
+
+def extreme_of_some_without_a_first(x):
+    return np.max(x, where=x > 0)

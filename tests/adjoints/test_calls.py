@@ -141,6 +141,7 @@ np.dot(cube, wide.T)
 np.tensordot(cube, wide, ([1, 2], [0, 1]))
 np.divide(v, v[::-1], out=np.zeros_like(v), where=v > 0.0)
 np.sqrt(v, out=np.full(6, x), where=v > 0.0)
+np.sum(v, where=v > 0.0) + np.mean(v, where=v < 0.5)
 np.select([v > 0.5, v > 0.0], [v * v, v], x)
 np.clip(v, a_min=x, a_max=None)
 v.clip(max=x)
@@ -295,7 +296,7 @@ def test_what_would_read_beyond_an_array(expression: str, message: str) -> None:
         ("np.linalg.qr(tall, 'complete')", "reduced"),
         ("np.average(tall, axis=0, weights=tall)", "another array of more than one dimension"),
         ("np.random.normal() * x", "draw before"),
-        ("np.sum(v, where=v > 0)", "where"),
+        ("np.std(v, where=v > 0)", "where"),
         ("np.inner(wide, wide)", "a @ b.T"),
     ],
 )

@@ -11,11 +11,11 @@ from nbgrad import differentiable
 from nbgrad.adjoints import Refused
 from nbgrad.adjoints.analyse import POLICIES
 from nbgrad.adjoints.api import Made
-from tests.adjoints import arrangements, constructs, longer, turns
+from tests.adjoints import arrangements, constructs, containers, longer, turns
 
 PROGRAMS = {
     n: f
-    for module in (constructs, arrangements, turns, longer)
+    for module in (constructs, arrangements, turns, longer, containers)
     for n, f in vars(module).items()
     if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")
 }
