@@ -138,8 +138,8 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         given = args[0] if len(args) == 1 and is_array(args[0]) else on_array(b, None, Items(args))
         return inlined(b, matrices.norm, [given], {})
     if home is builtins and f is slice and 1 <= len(args) <= 3 and not named:
-        given = [Object(None), *args] if len(args) == 1 else args
-        return Items([*given, *[Object(None)] * (3 - len(given))], slice)
+        ends: list[Any] = [Object(None), *args] if len(args) == 1 else args
+        return Items([*ends, *[Object(None)] * (3 - len(ends))], slice)
     if home is builtins and f in (tuple, list) and len(args) <= 1 and not named:
         return _listed(b, f, args[0] if args else Items([]), hint)
     if home is builtins and name == "round" and len(args) + len(named) == 2:
@@ -200,7 +200,8 @@ def _listed(b: Any, of: type, x: Value, hint: str | None) -> Value:
         return Items(b.unpacked(array, n.value), of)
     if of is tuple or len(b.shape(array)) > 1:
         b.refuse(f"{of.__name__} of an array whose length is not known", "use the array")
-    made = arrangements.on_copy(b, hint, array)
+    made: View = b.stored(array, hint)
+    b.parted(made.base)
     b.lists.add(made.base)
     return made
 

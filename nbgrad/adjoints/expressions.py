@@ -469,7 +469,8 @@ class Expressions(Indices):
             self.refuse("this is called and no function", node=e)
         if f.value in _OF_STARS and len(e.args) == 1:
             e.args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]  # of what it is of anyway
-        values = self.operands([*e.args, *named_nodes], env, lambda: self.left_for_star(f.value, e))
+        called = f.value
+        values = self.operands([*e.args, *named_nodes], env, lambda: self.left_for_star(called, e))
         given = len(values) - len(named_nodes)
         args = values[:given]
         named = {str(k.arg): v for k, v in zip(e.keywords, values[given:])}

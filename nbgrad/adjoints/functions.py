@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from nbgrad.adjoints import contract, library, ops, rows
 from nbgrad.adjoints.arrangements import (

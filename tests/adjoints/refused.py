@@ -289,7 +289,7 @@ def star_for_a_function_with_defaults(x):
 
 
 def tuple_of_any_length(x):
-    return tuple(x)[0]
+    return tuple(x)[1]
 
 
 def extreme_of_some_without_a_first(x):
