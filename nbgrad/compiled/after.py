@@ -1,58 +1,35 @@
-"""What a call leaves behind, and the function that looks whether all is as it was, does the program, and leaves the same.
+"""What a call leaves behind, or why that cannot be left again.
 
-Promises `After(...)`: results, gradients and counts of writes of a recorded call, and `write(...)`, which is run at each call.
+Promises `After(...)`: results, gradients and counts of writes of a recorded call, in terms of which `call.py` writes one.
 """
 
 from __future__ import annotations
 
-import math
-import threading
-import weakref
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from nbgrad.base.switches import determinism
 from nbgrad.compiled import capture
-from nbgrad.compiled.arguments import PLAIN_KINDS, TENSORS, Kind
-from nbgrad.compiled.capture import recording
+from nbgrad.compiled.arguments import PLAIN_KINDS
 from nbgrad.compiled.graph import (
     DRAWN,
     FRESH,
     GIVEN,
     GRAD,
-    INCOMING,
     INSIDE,
     OUTSIDE,
-    SAVED,
     Graph,
     Memory,
     Unknown,
 )
-from nbgrad.compiled.guards import swift
-from nbgrad.compiled.history import Rehearsal, Way
-from nbgrad.compiled.lower import Run, Step
+from nbgrad.compiled.history import Rehearsal
+from nbgrad.compiled.lower import Run
 from nbgrad.compiled.made import inside
-from nbgrad.compiled.made import text as made_again
-from nbgrad.compiled.numbers import Number, Numbers
-from nbgrad.compiled.passes import judged
+from nbgrad.compiled.numbers import Number
 from nbgrad.compiled.proof import Snapshot, version
-from nbgrad.compiled.replay import Ready, Unsaid
-from nbgrad.compiled.state import State
-from nbgrad.core.casting import casting
-from nbgrad.core.tensor import Tensor, edge, meta, new, requires, storage_of, view_of, wrap
-from nbgrad.memory import dtypes
-from nbgrad.memory.device import elsewhere
+from nbgrad.core.tensor import Tensor, requires
 from nbgrad.memory.layout import Size
-from nbgrad.memory.storage import Spec, Storage
-from nbgrad.tape.modes import PLAIN, shared
-from nbgrad.tape.modes import state as modes
+from nbgrad.memory.storage import Spec
 from nbgrad.tape.node import Node
 
-_bytes = np.dtype(np.uint8)
-_OF_THREAD = ("grad", "modes", "active", "asked", "task", "levels", "transforms")
 LARGE = 1 << 14  # bytes of a gradient, from which on two at a time are too many
 
 
@@ -181,342 +158,6 @@ class After:
                 if grad is not None:
                     self.known[capture.address(capture.root(grad._buf))].late = True
         return found
-
-    def _takes(self, k: int, ready: Ready) -> bool:
-        """Whether a call needs the gradient itself that was there before."""
-        array = capture.root(self.run.grads[k]._buf) if k in self.run.grads else None
-        counted = any(j == k and isinstance(grad, int) for j, grad in self.grads)
-        return counted or any(m.kind == GRAD and m.array is array for m in ready.slots)
-
-    @staticmethod
-    def _unchanged(
-        conditions: list[str], state: State, grads: list[tuple[Tensor, Any]], names: dict[str, Any]
-    ) -> str:
-        """These conditions, which hold where `same` says so."""
-        exact = "\n            and ".join(conditions)
-        if not modes.grad or not state.holds():
-            return exact
-        usual = [(1, n, getattr(type(modes), n)) for n in _OF_THREAD] + [(2, "on", ())]
-        found = swift([line for line, _ in state.lines], state.names, grads, usual)
-        if found is None:
-            return exact
-        names |= dict(same=found.same, words=found.words, kept=found.kept)
-        quick = "same(words, modes.__dict__, casting.__dict__)"
-        if found.rest:
-            names["rest"] = state.check(found.rest)
-            quick += " and rest()"
-        return f"({quick} or {exact})"
-
-    def write(
-        self,
-        ready: Ready,
-        steps: list[Step],
-        state: State,
-        kind: Kind,
-        function: Any,
-        names: dict[str, Any],
-        way: Way | None,
-        numbers: Numbers | None = None,
-    ) -> Any:
-        """The function that looks whether all is as it was, and does the program; `way` goes back through it."""
-        lock = threading.Lock()
-        run = self.run
-        names |= dict(
-            new=new, edge=edge, Tensor=Tensor, Storage=Storage, tensors=TENSORS, modes=modes, shared=shared, PLAIN=PLAIN,
-            casting=casting, elsewhere=elsewhere, empty=np.empty, bytes_=_bytes, play=ready.run,
-            lock=lock, locked=lock.locked, recording=recording, holds=state.check(), determinism=determinism,
-            level=determinism.level, default=dtypes.get_default_dtype, usual=dtypes.get_default_dtype(),
-            grad_mode=modes.grad, eager=function,
-        )  # fmt: skip
-        paths = {id(t): p for t, p in zip(kind.tensors, kind.paths)}
-
-        def text(k: int) -> str:
-            t = run.tensors[k][0]
-            if id(t) in paths:
-                return paths[id(t)]
-            names[f"p{k}"] = t
-            return f"p{k}"
-
-        conditions = [
-            "not recording.on and not shared.rare and not elsewhere.threads",
-            "default() is usual and determinism.level == level",
-            *kind.conditions(names, run.record.backwards > 0, state.asks, state.keyed),
-        ]
-        unchanged = [
-            "modes.grad is grad_mode and (modes.modes is PLAIN or modes.modes == PLAIN) and not modes.active and modes.asked == 2",
-            "not casting.on and modes.task is None and not modes.levels and not modes.transforms",
-        ]
-        grads = run.grads
-        looked: list[tuple[Tensor, Any]] = []  # whose gradient nobody takes a name of
-        for k, (t, _) in enumerate(run.tensors):
-            if not run.record.grads:
-                break
-            at = text(k)
-            if k in grads:
-                names[f"s{k}"] = grads[k]._spec
-                condition = (
-                    f"{at}._ad is not None and (g{k} := {at}._ad.grad) is not None and g{k}._spec is s{k} and g{k}._node is None"
-                    f" and type(g{k}) is Tensor"
-                )
-            else:
-                condition = f"({at}._ad is None or {at}._ad.grad is None)"
-            if id(t) in paths or self._takes(k, ready):
-                conditions.append(condition)
-            else:
-                unchanged.append(condition)
-                looked.append((t, grads[k]._spec if k in grads else None))
-        unchanged.append("holds()")
-        conditions.append(self._unchanged(unchanged, state, looked, names))
-        if numbers is not None:
-            names["math"] = math
-            names |= numbers.names
-            conditions += numbers.conditions
-            if numbers.texts:
-                conditions.append(f"(numbers := ({_row([*numbers.texts])})) is not None")
-        slots, changing = [], []
-        for m in ready.slots:
-            if m.kind == GIVEN:
-                slots.append(f"{kind.paths[int(m.about)]}._buf")
-                changing.append(slots[-1])
-            elif m.kind == DRAWN:
-                slots.append(f"d{m.about}")
-            else:
-                slots.append(f"g{next(k for k, g in grads.items() if capture.root(g._buf) is m.array)}._buf")
-                changing.append(slots[-1])
-        lines = []
-        for k, step in enumerate(steps):
-            names[f"ask{k}"] = step.ask
-            lines.append(f"ask{k}()")
-        arrays_of = [*[f"f{k}" for k in range(len(ready.fresh))], *slots]
-        arrays = ", ".join(arrays_of)
-        names["fits"] = _fits(ready, run)
-        if changing:
-            lines.append(f"if not fits(({', '.join(changing)},)):")
-            lines.append("    return eager(*args, **kwargs)")
-        ahead = {id(p.memory) for op in ready.graph.ops[: judged(ready.graph) + 1] for p in op.places()}
-        forget: dict[bool, list[str]] = {False: [], True: []}
-        taken: dict[bool, list[str]] = {False: [], True: []}
-        for k, late in self.forgotten.items():
-            forget[late].append(f"g{k} = {text(k)}._ad.grad = None")
-        for k, m in enumerate(ready.fresh):
-            m.late &= id(m) not in ahead
-            taken[m.late].append(f"f{k} = empty({m.nbytes}, bytes_)")
-        lines += [*forget[False], *taken[False]]
-        for k, draw in enumerate(run.record.draws):
-            names[f"draw{k}"] = draw.again
-            lines.append(f"d{k} = draw{k}()")
-        if ready.asked:
-            names["ask_for"] = ready.ask
-            lines.append("ask_for(numbers)")
-        if forget[True]:
-            names |= dict(judged=ready.judged)
-            first = [f"f{k}" if not m.late else "none" for k, m in enumerate(ready.fresh)]
-            lines.append("none = empty(0, bytes_)")
-            lines.append(f"play(({_row([*first, *slots])}), 0, judged)")
-            lines += [*forget[True], *taken[True], f"play(({_row([*arrays_of])}), judged)"]
-        elif (alone := ready.alone()) is not None:
-            names |= dict(play=ready.play, program=alone)
-            lines.append(f"play(program, 0, 0{', ' * bool(arrays)}{arrays})")
-        else:
-            lines.append(f"play(({arrays}{',' if arrays else ''}))")
-        place = {id(m): f"f{k}" for k, m in enumerate(ready.fresh)} | {
-            id(m): f"d{m.about}" for m in self.graph.memories if m.kind == DRAWN
-        }
-        made: dict[int, str] = {}
-        storages: dict[int, str] = {}
-        shares: dict[int, int] = {}
-        for t in self.leaves:
-            base = capture.address(capture.root(t._buf))
-            shares[base] = shares.get(base, 0) + 1
-
-        def build(t: Tensor) -> str:
-            if id(t) in made:
-                return made[id(t)]
-            r = made[id(t)] = f"r{len(made)}"
-            if id(t) in self.of:
-                return looking(t, r)
-            array = capture.root(t._buf)
-            base = capture.address(array)
-            memory = self.known[base]
-            f = place[id(memory)]
-            offset = capture.address(t._buf) - memory.address
-            names[f"{r}s"] = t._spec
-            lines.append(f"{r} = new(Tensor)")
-            lines.append(f"{r}._buf = {f}{f'[{offset}:]' if offset else ''}")
-            lines.append(f"{r}._spec = {r}s")
-            here = self.live.get(id(t))
-            lines.append(f"{r}._rg, {r}._nr = {int(requires(t))}, {t._nr if here is None else here}")
-            lines.append(f"{r}._view = {r}._ad = None")
-            if id(t) in self.bases and t._view is not None:
-                names["view_of"] = view_of
-                whole = build(self.bases[id(t)])
-                created = t._view.created
-                lines.append(f"{r} = view_of({whole}, {r}._buf, {r}s, {created!r})")
-                return r
-            if here is not None:
-                lines.append(f"{r}._node = h")
-            elif t._node is None:
-                lines.append(f"{r}._node = None")
-            else:
-                names[f"{r}n"] = t._node
-                lines.append(f"{r}._node = {r}n")
-            if t._storage is None and shares[base] == 1 and not offset:
-                lines.append(f"{r}._storage = None")
-            else:
-                if base not in storages:
-                    storages[base] = f"{r}m"
-                    lines.append(f"{r}m = Storage({f})")
-                    lines.append(f"{r}m.version = {version(t)}")
-                lines.append(f"{r}._storage = {storages[base]}")
-            return r
-
-        def looking(t: Tensor, r: str) -> str:
-            k = self.of[id(t)]
-            at, offset = text(k), capture.address(t._buf) - capture.address(run.tensors[k][0]._buf)
-            names.update({f"{r}s": t._spec, "view_of": view_of, "wrap": wrap, "storage_of": storage_of})
-            memory = f"{at}._buf{f'[{offset}:]' if offset else ''}"
-            if t._view is None:
-                lines.append(f"{r} = wrap({memory}, {r}s)")
-                lines.append(f"{r}._storage = storage_of({at})")
-                lines.append(f"{r}._rg = {t._rg}")
-                return r
-            lines.append(f"{r} = view_of({at}, {memory}, {r}s, {t._view.created!r})")
-            if id(t) in self.live:
-                lines.append(f"{r}._node, {r}._nr = h, {self.live[id(t)]}")
-            return r
-
-        def results(value: Any) -> str:
-            if isinstance(value, Tensor):
-                return text(self.owned[id(value)]) if id(value) in self.owned else build(value)
-            if (found := inside(value)) is not None:
-                return made_again(value, [*map(results, found)], names)
-            if type(value) is Number:
-                return value.text
-            names[f"v{len(names)}"] = value
-            return f"v{len(names) - 1}"
-
-        if way is not None and self.ways is not None:
-            names["way"] = way.node
-            way.slots = []
-            kept: list[str] = []
-            read: list[str] = []
-            for m in way.ready.slots:
-                if m.kind == INCOMING:
-                    way.slots.append(-1 - int(m.about))
-                    continue
-                way.slots.append(len(kept))
-                where = self.known[m.about]
-                kept.append(
-                    place[id(where)] if id(where) in place else f"{kind.paths[int(where.about)]}._buf"
-                )
-            back = {id(p.memory) for op in way.ready.graph.ops for p in op.places()}
-            reads = {m.about for m in way.ready.slots if m.kind == SAVED}
-            for k, (t, _) in enumerate(run.tensors):
-                own = self.known.get(capture.address(capture.root(t._buf)))
-                if own is not None and (id(own) in back or capture.address(own.array) in reads):
-                    read.append(text(k))
-            inputs = [text(k) for k in self.ways.inputs]
-            way.state, way.spots = state, [] if numbers is None else [*numbers.spots.values()]
-            kept_numbers = [] if numbers is None else [s.text(name) for name, s in numbers.spots.items()]
-            call = "None" if way.again else f"(args, kwargs, ({_row(kept_numbers)}))"
-            asked = ", numbers" if way.ready.asked else ""
-            lines.append(f"h = way({call}, ({_row(kept)}), ({_row(read)}), ({_row(inputs)}){asked})")
-            conditions.append("not stopped.stopped")
-            names["stopped"] = way
-            outs = [t for t in self.ways.outs if capture.address(capture.root(t._buf)) in reads]
-            names["keeps"] = way.keeps
-            after = f"keeps(h, ({_row([build(t) for t in outs])}))" if outs else ""
-        else:
-            after = ""
-        for k, grad in self.grads:
-            at = text(k)
-            if isinstance(grad, int):
-                lines.append(f"count(g{k}, {grad})")
-                names["count"] = _count
-            elif grad is None:
-                lines.append(f"{at}._ad.grad = None")
-            else:
-                names["keep"] = _keep
-                found = build(grad)
-                lines.append(
-                    f"keep({at}, {found})" if id(run.tensors[k][0]) in paths else f"{at}._ad.grad = {found}"
-                )
-        for k, by in self.counts:
-            names["count"] = _count
-            lines.append(
-                f"count({text(k)}, {by})"
-                if id(run.tensors[k][0]) in paths
-                else f"{text(k)}._storage.version += {by}"
-            )
-        final = results(self.result)
-        if after:
-            lines.append(after)
-        defaults = ", ".join(f"{n}={n}" for n in names)
-        condition = "\n            and ".join(conditions)
-        lines.append(f"return {final}")
-        if ready.kept_by_lock():  # Python's own
-            turn = "\n    ".join(lines)
-        else:
-            body = "\n        ".join([line for text in lines for line in text.splitlines()])
-            turn = f"""if locked():
-        return eager(*args, **kwargs)
-    with lock:  # whatever interrupts, it is given back
-        {body}"""
-            if ready.clean and not run.record.draws:
-                names["Unsaid"] = Unsaid
-                inner = turn.replace("\n", "\n    ")
-                turn = f"""try:
-        {inner}
-    except Unsaid as error:
-        if not error.clean:
-            raise
-    return eager(*args, **kwargs)"""
-        source = f"""def run(args, kwargs, {defaults}):
-    try:
-        if not (
-            {condition}
-        ):
-            return run
-    except (AttributeError, KeyError, IndexError, ValueError, TypeError, ArithmeticError):
-        return run
-    {turn}
-"""
-        scope = dict(names)
-        exec(compile(source, "<a call of nbgrad.compile>", "exec"), scope)
-        scope["run"].text = source
-        return scope["run"]
-
-
-def _row(texts: list[str]) -> str:
-    return "".join([f"{t}, " for t in texts])
-
-
-def _fits(ready: Ready, run: Run) -> Callable[[tuple[Any, ...]], bool]:
-    """Whether arguments and gradients are apart from one another and from what the program writes to; the last that were so are known."""
-    last: list[Any] = [None]
-    written = {id(p.memory) for op in ready.graph.ops for p in op.written()}
-    fixed = [(m.address, m.address + m.nbytes) for m in ready.graph.memories if m.kind == OUTSIDE]
-
-    def fits(arrays: tuple[Any, ...]) -> bool:
-        before = last[0]
-        if before is not None and all([a is b() for a, b in zip(arrays, before)]):
-            return True
-        roots = [capture.root(a) for a in arrays]
-        places = sorted([*fixed, *[(capture.address(a), capture.address(a) + a.nbytes) for a in roots]])
-        if written and any(b[0] < a[1] for a, b in pairwise(places) if a[1] > a[0]):
-            return False
-        last[0] = [weakref.ref(a) for a in arrays]
-        return True
-
-    return fits
-
-
-def _keep(t: Tensor, grad: Tensor) -> None:
-    meta(t).grad = grad
-
-
-def _count(t: Tensor, by: int) -> None:
-    storage_of(t).version += by
 
 
 def _freed(node: Node, what: str) -> None:

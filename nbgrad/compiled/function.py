@@ -21,6 +21,7 @@ from nbgrad.base.switches import compiling
 from nbgrad.compiled import capture
 from nbgrad.compiled.after import After
 from nbgrad.compiled.arguments import Kept, Kind
+from nbgrad.compiled.call import written
 from nbgrad.compiled.capture import recording
 from nbgrad.compiled.explain import Entry, Explanation, Progress, explained, say
 from nbgrad.compiled.graph import Strange, Unknown
@@ -536,7 +537,7 @@ class Compiled:
             way.place(run.record.behind, known)
             way.late = late
         entry = improved(graph, lambda ready: prove(ready, snapshot, run, steps))
-        entry.call = after.write(entry.ready, steps, state, kind, self._function, {}, way, numbers)
+        entry.call = written(after, entry.ready, steps, state, kind, self._function, way, numbers)
         entry.kind, entry.state, entry.back = Kept(kind), state, back
         for e in (entry, back):
             if e is not None:
