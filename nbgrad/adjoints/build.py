@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
 from nbgrad.adjoints import ops
@@ -56,12 +56,26 @@ class Elementwise:
     of: str = ""  # the array that it is a view of to who wrote the program, where it is
 
 
+@dataclass(frozen=True)
+class Keys:
+    """What the items of a dictionary are called; `marks` say which dictionaries it may be to who wrote the program."""
+
+    names: tuple[Any, ...]
+    marks: frozenset[object] = field(default=frozenset(), compare=False)
+
+    def or_other(self, other: Keys) -> Keys:
+        return Keys(self.names, self.marks | other.marks)
+
+    def __call__(self, parts: list[Any]) -> dict[Any, Any]:
+        return dict(zip(self.names, parts))
+
+
 @dataclass(eq=False, slots=True)
 class Items:
-    """A tuple, a named one or a list, whose items are known while lowering."""
+    """A tuple, a named one, a list or a dictionary, whose items are known while lowering."""
 
     items: list[Any]
-    of: type = tuple
+    of: Any = tuple
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -95,6 +109,10 @@ def is_scalar(x: Any) -> bool:
 
 def is_array(x: Any) -> bool:
     return isinstance(x, View | Elementwise)
+
+
+def is_keyed(x: Any) -> bool:
+    return isinstance(x, Items) and isinstance(x.of, Keys)
 
 
 def is_none(x: Any) -> bool:

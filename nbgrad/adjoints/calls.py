@@ -15,7 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import arrangements, contract, functions, library, linear, matrices, ops, pieces, rows
+from nbgrad.adjoints import (
+    arrangements,
+    contract,
+    functions,
+    keyed,
+    library,
+    linear,
+    matrices,
+    ops,
+    pieces,
+    rows,
+)
 from nbgrad.adjoints.arrangements import (
     array_of,
     axis_of,
@@ -100,6 +111,8 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
     name = getattr(f, "__name__", str(f))
     if f in OF_LISTS:
         return f(b, *args)
+    if f in keyed.OF_DICTS or f is dict:
+        return (keyed.new_dict if f is dict else f)(b, *args, **named)
     if isinstance(f, np.ufunc) and f.signature is None and len(args) > f.nin:
         args, named = args[: f.nin], {**named, "out": Items(args[f.nin :])}
     if "where" in named and isinstance(f, np.ufunc):
@@ -194,7 +207,7 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
 def _listed(b: Any, of: type, x: Value, hint: str | None) -> Value:
     """tuple or list of what may be gone over."""
     if isinstance(x, Items):
-        return Items(list(x.items), of)
+        return Items(list(keyed.over(b, x).items), of)
     n = b.root(b.shape(array := array_of(b, x))[0])
     if isinstance(n, Const):
         return Items(b.unpacked(array, n.value), of)

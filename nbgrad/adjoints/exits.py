@@ -137,6 +137,7 @@ class _Exits:
         new: ast.For | ast.While
         if isinstance(s, ast.For):
             new = ast.For(s.target, s.iter, body, s.orelse, None)
+            new.by_keys = getattr(s, "by_keys", False)  # type: ignore[attr-defined]
         else:
             new = ast.While(s.test, body, s.orelse)
         used = any(isinstance(n, ast.Name) and n.id == flag for b in body for n in ast.walk(b))

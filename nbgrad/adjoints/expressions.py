@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import inspect
 import math
@@ -12,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import calls, contract, ops
+from nbgrad.adjoints import calls, contract, keyed, ops
 from nbgrad.adjoints.arrangements import product_of
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array, is_keyed
 from nbgrad.adjoints.firsts import Unset
 from nbgrad.adjoints.indices import Indices
 from nbgrad.adjoints.ir import (
@@ -33,7 +34,7 @@ from nbgrad.adjoints.ir import (
     loads,
 )
 from nbgrad.adjoints.room import INSTEAD, SEEN_FROM, Env, Inside
-from nbgrad.adjoints.sugar import HELD, LIST, PUSH
+from nbgrad.adjoints.sugar import DICT, HELD, LIST, MERGE, PUSH, PUT
 
 BINARY: dict[type, str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide"},
@@ -48,7 +49,8 @@ _COMPARE: dict[type, str] = {
 
 _WRITTEN_OUT = 256  # numbers of an array of the module
 _OF_STARS = (max, min, math.hypot)  # which take an array as they take its elements
-_OF_LISTS = dict(zip((LIST, PUSH, HELD), calls.OF_LISTS))
+_OF_LISTS = dict(zip((LIST, PUSH, HELD, DICT, PUT, MERGE), (*calls.OF_LISTS, *keyed.OF_DICTS)))
+_NOT_WRITTEN_OUT = (*calls.OF_LISTS, *keyed.OF_DICTS)
 
 
 class Expressions(Indices):
@@ -104,7 +106,7 @@ class Expressions(Indices):
 
     def of_star(self, e: ast.Starred, x: Value, missing: Callable[[], int | None] | None) -> list[Value]:
         if isinstance(x, Items):
-            return x.items
+            return keyed.over(self, x).items
         if is_array(x):
             assert isinstance(x, View | Elementwise)
             n = self.root(self.shape(x)[0])
@@ -171,10 +173,14 @@ class Expressions(Indices):
         """A name or an attribute as it was when it was first read: value, adjoint and tangent are of one program."""
         if isinstance(x, np.ndarray) and x.size <= _WRITTEN_OUT:
             x = x.copy()
+        elif isinstance(x, dict):
+            x = copy.deepcopy(x)
         return self.seen.setdefault((id(owner), name), (owner, x))[1]
 
     def known(self, x: Any, e: ast.expr) -> Value:
         """An object of the module; an array is written out, with the numbers that it has now, as Numba takes it."""
+        if isinstance(x, dict):
+            return keyed.of_module(x, lambda v: self.known(v, e))
         if not isinstance(x, np.ndarray):
             return self.wrapped(x)
         if id(x) in self.of_module:
@@ -224,6 +230,15 @@ class Expressions(Indices):
 
     def of_Tuple(self, e: ast.Tuple, env: Env, hint: str | None) -> Value:
         return Items(self.operands(e.elts, env))
+
+    def of_Dict(self, e: ast.Dict, env: Env, hint: str | None) -> Value:
+        found: dict[Any, Any] = {}
+        keys = [ast.Constant(None) if k is None else k for k in e.keys]
+        values = self.operands([n for pair in zip(keys, e.values) for n in pair], env)
+        for node, key, x in zip(e.keys, values[::2], values[1::2]):
+            found |= keyed.parts_of(self, x) if node is None else {keyed.key_of(self, key): self.now(x)}
+        self.node = e
+        return keyed.of_parts(self, found)
 
     def of_List(self, e: ast.List, env: Env, hint: str | None) -> Value:
         if any(isinstance(part, ast.Starred) for part in e.elts) and not self.has_call(e, env):
@@ -277,6 +292,9 @@ class Expressions(Indices):
     def arithmetic(self, op: ast.operator, nodes: Sequence[ast.expr], env: Env, hint: str | None) -> Value:
         a, b = self.operands(nodes, env)
         name = BINARY[type(op)]
+        if is_keyed(a) and is_keyed(b) and name == "bit_or":
+            return keyed.new_dict(self, a, b)
+        keyed.no_dict(self, "arithmetic", [a, b])
         if isinstance(a, Items) and isinstance(b, Items) and name == "add":
             return Items(a.items + b.items, list if a.of is list else tuple)
         if isinstance(a, Items) and isinstance(b, Const) and name == "mul":
@@ -294,10 +312,11 @@ class Expressions(Indices):
         values = self.operands([e.left, *e.comparators], env)
         found: Any = None
         for op, a, b in zip(e.ops, values, values[1:]):
-            if isinstance(a, Object) or isinstance(b, Object):
+            if (isinstance(a, Object) or isinstance(b, Object)) and not is_keyed(b):
                 return self.known_comparison(e, op, a, b)
-            if isinstance(op, ast.In | ast.NotIn) and isinstance(a, Expr) and isinstance(b, Items):
-                one = self.among(a, b, e)
+            known = isinstance(op, ast.In | ast.NotIn) and isinstance(b, Items)
+            if known and isinstance(b, Items) and (isinstance(a, Expr) or is_keyed(b)):
+                one = keyed.among(self, a, b) if is_keyed(b) else self.among(a, b, e)  # type: ignore[arg-type]
                 if isinstance(op, ast.NotIn):
                     one = const(not one.value) if isinstance(one, Const) else Apply("not", (one,))
                 found = one if found is None else _both("and", found, one)
@@ -421,6 +440,8 @@ class Expressions(Indices):
         return found
 
     def tuple_item(self, x: Items, e: ast.Subscript, env: Env) -> Value:
+        if is_keyed(x):
+            return keyed.item(self, x, self.value(e.slice, env))
         if isinstance(e.slice, ast.Slice):
             ends = []
             for part in (e.slice.lower, e.slice.upper, e.slice.step):
@@ -458,6 +479,11 @@ class Expressions(Indices):
                 if len(new) > len(owner.fields):
                     self.refuse("_replace of a field that is not there", node=e)
                 return Items(list(new.values()), owner.of)
+            if isinstance(owner, Items) and is_keyed(owner):
+                values = self.operands([*e.args, *named_nodes], env)
+                named = {str(k.arg): v for k, v in zip(e.keywords, values[len(e.args) :])}
+                self.node = e
+                return keyed.method(self, owner, e.func.attr, values[: len(e.args)], named)
             if isinstance(owner, View | Elementwise):
                 values = self.operands([*e.args, *named_nodes], env)
                 named = {str(k.arg): v for k, v in zip(e.keywords, values[len(e.args) :])}
@@ -483,7 +509,7 @@ class Expressions(Indices):
             f.value
             if isinstance(f.value, Inside)
             else None
-            if f.value in calls.OF_LISTS
+            if f.value in _NOT_WRITTEN_OUT
             else self.called(f.value)
         )
         self.here = env
@@ -497,6 +523,8 @@ class Expressions(Indices):
             if set(found) != set(fields):
                 self.refuse(f"{named_tuple.__name__} needs {', '.join(fields)}", node=e)
             return Items([found[n] for n in fields], named_tuple)
+        if not keyed.takes(f.value):
+            keyed.no_dict(self, getattr(f.value, "__name__", "this"), [*args, *named.values()])
         return calls.function(self, f.value, args, named, hint)
 
     def left_for_star(self, f: Any, e: ast.Call) -> int | None:
@@ -505,7 +533,7 @@ class Expressions(Indices):
             if bound.args or bound.keywords:
                 return None
             f = bound.func
-        plain = f if isinstance(f, Inside) or f in calls.OF_LISTS else self.called(f)
+        plain = f if isinstance(f, Inside) or f in _NOT_WRITTEN_OUT else self.called(f)
         if plain is None or not isinstance(plain, Inside | types.FunctionType):
             return None
         signature = plain.signature if isinstance(plain, Inside) else inspect.signature(plain)

@@ -333,9 +333,9 @@ def kind_of(dtype: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Results side by side, as a tuple, a named one or a list."""
+    """Results side by side, as a tuple, a named one, a list or a dictionary."""
 
-    of: type
+    of: Any
     parts: tuple[Form, ...]
 
     def holding(self, parts: Sequence[Any]) -> Any:
@@ -345,6 +345,8 @@ class Several:
             else list(parts)
             if self.of is list
             else tuple(parts)
+            if self.of is tuple
+            else self.of(parts)
         )
 
 

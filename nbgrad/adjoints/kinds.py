@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.adjoints.build import Keys
 from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.ir import Form, Several
 from nbgrad.adjoints.lower import ArrayOf, Kind, Known, PartialOf, Scalar, TupleOf
@@ -107,6 +108,8 @@ def as_seed(s: Any) -> Any:
 
 def each_seed(form: Form, seeds: Any) -> list[Any]:
     """The seeds of results, one after another, and what else was given."""
+    if isinstance(form, Several) and isinstance(seeds, dict):
+        return _of_part(form, seeds)
     listed = list(seeds) if isinstance(seeds, tuple | list) else [seeds]
     if not isinstance(form, Several):
         return listed
@@ -119,6 +122,11 @@ def _of_part(form: Form, seed: Any) -> list[Any]:
         return [seed]
     of = [part for part in form.parts if part is not None]
     seeds = [None] * len(of) if seed is None else seed
+    if isinstance(seeds, dict):
+        if not isinstance(form.of, Keys) or seeds.keys() - set(form.of.names):
+            raise TypeError(f"a result has not the parts of its seed {seed!r}")
+        parts = zip(form.of.names, form.parts)
+        seeds = [seeds.get(name) for name, part in parts if part is not None]
     if not isinstance(seeds, tuple | list) or len(seeds) != len(of):
         raise TypeError(f"a result has {len(of)} parts, and its seed is {seed!r}")
     return [s for part, one in zip(of, seeds) for s in _of_part(part, one)]

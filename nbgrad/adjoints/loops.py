@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import arrangements, calls, exits, ops
+from nbgrad.adjoints import arrangements, calls, exits, keyed, ops
 from nbgrad.adjoints.arrangements import turns
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array, leaves
+from nbgrad.adjoints.build import Elementwise, Items, Keys, Object, Value, is_array, leaves
 from nbgrad.adjoints.calls import new_room
 from nbgrad.adjoints.expressions import Expressions
 from nbgrad.adjoints.firsts import Hope, Longer, Wider, zero
@@ -56,6 +56,26 @@ class Growing:
     last: list[Expr] = field(default_factory=list)
 
 
+class Kinds(tuple[Any, ...]):
+    """Those of a tuple's parts, and what it is one of."""
+
+    of: Any
+
+    def __new__(cls, parts: Iterable[Any], of: Any) -> Kinds:
+        made = super().__new__(cls, parts)
+        made.of = of
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        alike = isinstance(other, Kinds) and super().__eq__(other)
+        return alike and keyed.marks_of(self.of) == keyed.marks_of(other.of)  # type: ignore[attr-defined]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
 class Loops(Expressions):
     def on_While(self, s: ast.While, env: Env) -> None:
         if s.orelse:
@@ -91,6 +111,14 @@ class Loops(Expressions):
             return
         if of is range and isinstance(s.iter, ast.Call):
             start, step, count = self.range_of(s.iter.args, env)
+            if (
+                getattr(s, "by_keys", False)
+                and isinstance(start, Const)
+                and isinstance(count, Const)
+                and isinstance(step, Const)
+            ):
+                self.unrolled(s, [const(start.value + k * step.value) for k in range(count.value)], env)
+                return
             self.counted_loop(s, env, start, step, count)
             made = self.block[-1]
             made.parallel = parallel and isinstance(made, Loop) and not made.trips
@@ -103,7 +131,7 @@ class Loops(Expressions):
                 count, at = self.rows(s.iter, s, env)
                 self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind_anew(s.target, at(i), e)))
                 return
-            sequences = [self.value(a, env) for a in s.iter.args]
+            sequences = [keyed.over(self, self.value(a, env)) for a in s.iter.args]
             first: Expr = ZERO
             if of is enumerate and (len(sequences) > 1 or s.iter.keywords):
                 given = sequences[1] if len(sequences) > 1 else self.value(s.iter.keywords[0].value, env)
@@ -130,7 +158,7 @@ class Loops(Expressions):
 
             self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind_anew(s.target, row(i), e)))
             return
-        x = self.value(s.iter, env)
+        x = keyed.over(self, self.value(s.iter, env))
         if exits.flag_of(s):
             x = self.as_array(x)  # it may be left, so that its turns are a loop's
         if isinstance(x, Items):
@@ -190,7 +218,7 @@ class Loops(Expressions):
             parts = [self.rows(a, s, env) for a in e.args]
             count = functools.reduce(self.shorter, [n for n, _ in parts])
             return count, lambda i: Items([item(i) for _, item in parts])
-        v = self.sequence(self.as_array(self.value(e, env)), s, env)
+        v = self.sequence(self.as_array(keyed.over(self, self.value(e, env))), s, env)
         return self.shape(v)[0], lambda i: self.item(v, i, True)
 
     def counted_loop(self, s: ast.For, env: Env, start: Expr, step: Expr, count: Expr) -> None:
@@ -490,7 +518,7 @@ class Loops(Expressions):
 
     def kinds_of(self, x: Any) -> Any:
         if isinstance(x, Items):
-            return tuple(map(self.kinds_of, x.items))
+            return Kinds([self.kinds_of(i) for i in x.items], x.of)
         return self.kind(x) if isinstance(x, Expr) else None
 
     def risen(self, name: str, old: Any, new: Any) -> Any:
@@ -498,8 +526,13 @@ class Loops(Expressions):
             isinstance(old, tuple) and len(old) != len(new)
         ):
             self.refuse(f"{name} is of one kind before and of another in the loop", "use two names")
-        if isinstance(old, tuple):
-            return tuple([self.risen(name, a, b) for a, b in zip(old, new)])
+        if isinstance(old, Kinds):
+            of: Any = old.of
+            if isinstance(of, Keys):
+                if of != new.of:
+                    self.refuse(f"{name} has other keys before and in the loop", "set them before")
+                of = of.or_other(new.of)
+            return Kinds([self.risen(name, a, b) for a, b in zip(old, new)], of)
         if (old is None) != (new is None):
             self.refuse(
                 f"a part of {name} is a number before or in the loop, and none in or before it",
@@ -509,11 +542,11 @@ class Loops(Expressions):
 
     def head(self, name: str, kind: Any, first: Any, hopeful: bool) -> Any:
         """A carried name as a turn finds it."""
-        if isinstance(kind, tuple):
+        if isinstance(kind, Kinds):
             firsts = first.items if isinstance(first, Items) else [None] * len(kind)
             return Items(
                 [f if k is None else self.head(name, k, f, hopeful) for k, f in zip(kind, firsts)],
-                first.of if isinstance(first, Items) else tuple,
+                kind.of,
             )
         own = self.fresh(name)
         self.program.kinds[own] = kind

@@ -295,7 +295,8 @@ class _Lowering(Statements):
             bound = signature.bind(*args, **named)
         except TypeError as error:
             self.refuse(f"{fn.__name__}(): {error}")
-        before = self.scope, self.file, self.following, self.node, self.foreign, self.names
+        before = self.scope, self.file, self.following, self.node, self.foreign, self.names, self.site
+        self.site = *self.site, id(self.node)
         env: Env = {}
         if isinstance(fn, Inside):
             env |= self.around(fn)
@@ -320,7 +321,7 @@ class _Lowering(Statements):
         self.statements(self.without_exits(tree, body), env)
         self.stack.pop()
         self.frame, self.here = self.frames.pop()
-        self.scope, self.file, self.following, self.node, self.foreign, self.names = before
+        self.scope, self.file, self.following, self.node, self.foreign, self.names, self.site = before
         return env.get(exits.RESULT, Object(None))
 
     def without_exits(self, tree: ast.FunctionDef, body: list[ast.stmt]) -> list[ast.stmt]:

@@ -28,6 +28,7 @@ class Room(Builder, ABC):
         super().__init__(program)
         self.called = called
         self.stack: list[Any] = []
+        self.site: tuple[int, ...] = ()  # the calls that we are in, as places of the text
         self.following: list[Sequence[ast.stmt]] = []  # statements after those that we are in, innermost last
         self.scope: dict[str, Any] = {}
         self.seen: Seen = {}
@@ -142,8 +143,7 @@ INSTEAD: dict[type, tuple[str, str]] = {
     ast.Try: ("try", "test before"),
     ast.With: ("with", "leave it out"),
     ast.Lambda: ("lambda where it may not be reached", "write a function before"),
-    ast.Dict: ("a dictionary", "use arrays"),
-    ast.DictComp: ("a dictionary", "use arrays"),
+    ast.DictComp: ("a comprehension where it may not be reached", "set a name before"),
     ast.Set: ("a set", "use arrays"),
     ast.ListComp: ("a comprehension where it may not be reached", "set a name before"),
     ast.GeneratorExp: ("a generator where it may not be reached", "set a name before"),

@@ -8,15 +8,17 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nbgrad.adjoints import calls, exits, ops, sugar
+from nbgrad.adjoints import calls, exits, keyed, ops, sugar
 from nbgrad.adjoints.arrangements import flat_index, product_of
 from nbgrad.adjoints.build import (
     Elementwise,
     Items,
+    Keys,
     Object,
     Value,
     holds_array,
     is_array,
+    is_keyed,
     leaves,
     with_leaves,
 )
@@ -126,6 +128,8 @@ class Statements(Loops):
                 self.bind(t, x, env)
 
     def bind_anew(self, target: ast.expr, x: Value, env: Env) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            x = keyed.over(self, x)
         if holds_array(x) and self.replaced(target, x, env):
             return
         if isinstance(x, Items) and isinstance(target, ast.Tuple | ast.List):  # a, b = b, a: loads first
@@ -246,6 +250,7 @@ class Statements(Loops):
                 self.require(Apply("eq", (length, const(n))), f"an array of {n} is needed to unpack")
             items = [self.item(x, const(k)) for k in range(n)]
             return [self.let(None, i) if isinstance(i, Load) else i for i in items]
+        x = keyed.over(self, x)
         if not isinstance(x, Items) or len(x.items) != n:
             self.refuse(f"this cannot be unpacked into {n} names")
         return x.items
@@ -260,7 +265,10 @@ class Statements(Loops):
     def write(self, t: ast.Subscript, x: Value, env: Env) -> None:
         if self.has_call(t, env):
             x = self.now(x)
-        v = self.indexed(self.value(t.value, env), t, env)
+        into = self.value(t.value, env)
+        if is_keyed(into):
+            self.refuse("a dictionary is written where it was not made", "make another: {**d, key: value}")
+        v = self.indexed(into, t, env)
         if isinstance(v, Elementwise):
             self.scatter(v, x)
         elif isinstance(v, Load):
@@ -323,6 +331,10 @@ class Statements(Loops):
             else:
                 self.change(v, op, x)
             return
+        self.in_place(v, op, x)
+
+    def in_place(self, v: Value, op: str, x: Value) -> None:
+        """An array, changed by another or by a number."""
         assert isinstance(v, View)
         if isinstance(x, Items | Object):
             self.refuse("something that is neither a number nor an array is added to an array")
@@ -333,6 +345,17 @@ class Statements(Loops):
             self.fits(self.shape(v), self.shape(x))
         view, e = v, self.read_once(x)
         self.nest(self.shape(v), lambda i: self.change(self.load(view, i), op, self.element(e, i)))
+
+    def changed(self, v: Value, op: str, x: Value) -> Value:
+        """What `v op= x` leaves: an array is the same, and has other numbers."""
+        known = BINARY[getattr(ast, op)]
+        if isinstance(v, View):
+            self.no_list(v, self.node or ast.Pass())
+            self.in_place(v, known, x)
+            return v
+        if not isinstance(v, Expr | Elementwise) or not isinstance(x, Expr | View | Elementwise):
+            self.refuse("this is changed in a dictionary", "d[key] = ...")
+        return self.now(self.arithmetic_of(known, v, x))
 
     def arithmetic_of(self, op: str, x: Value, y: Value) -> Value:
         return self.elementwise([x, y], lambda p, q: self.binary(op, p, q))
@@ -417,14 +440,17 @@ class Statements(Loops):
                 self.program.natural.add(own)
             branch.merged.append((own, a, b))
             return Name(own)
-        if isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items):
+        alike = isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items)
+        if alike and (isinstance(a.of, Keys) or isinstance(b.of, Keys)) and a.of != b.of:
+            alike = False
+        if alike:
             pairs = zip(a.items, b.items)
             return Items(
                 [
                     x if x is y or (is_leaf(x) and x == y) else self.merged(name, x, y, branch)
                     for x, y in pairs
                 ],
-                a.of,
+                a.of.or_other(b.of) if isinstance(a.of, Keys) else a.of,
             )
         if type(a) is type(b) and (a is b or a == b):
             return a
@@ -432,6 +458,8 @@ class Statements(Loops):
             what = "what is returned" if exits.is_own(name) else name
             if isinstance(a, View) and isinstance(b, View) and self.alike(a, b):
                 return self.one_or_other(name, a, b, branch)
+            if is_keyed(a) and is_keyed(b):
+                self.refuse(f"{what} has other keys as a branch decides", "set them before, in one order")
             if isinstance(a, Object) or isinstance(b, Object):
                 self.refuse(f"{what} is set in one branch and not, or to another kind, in the other")
             self.refuse(

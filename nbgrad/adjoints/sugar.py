@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 LIST, PUSH, HELD = (
@@ -16,6 +16,11 @@ LIST, PUSH, HELD = (
     "@push",
     "@held",
 )  # what lowering knows under these names: room, storing at a place, what there is
+DICT, PUT, MERGE = (
+    "@dict",
+    "@put",
+    "@merge",
+)  # and of dictionaries: a new one, one with another value, with those of another
 _GOES_BEFORE = (ast.NamedExpr, ast.ListComp, ast.GeneratorExp, ast.Lambda)  # of a statement
 _CHANGES = {"append", "pop", "extend", "clear"}
 
@@ -34,7 +39,7 @@ def plainly(tree: ast.FunctionDef) -> list[ast.stmt]:
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
         a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)
     }
-    return _Plain(names, _lists(tree), _changed(tree)).block(tree.body)
+    return _Plain(names, _lists(tree), _changed(tree), _dicts(tree)).block(tree.body)
 
 
 def of_two_names(s: ast.stmt) -> str | None:
@@ -80,6 +85,17 @@ def _lists(tree: ast.FunctionDef) -> set[str]:
     return found & of_lists
 
 
+def _dicts(tree: ast.FunctionDef) -> set[str]:
+    """Names that are bound to a dictionary."""
+    found = set()
+    for n in _own(tree.body):
+        if isinstance(n, ast.Assign):
+            f = n.value.func if isinstance(n.value, ast.Call) else None
+            if isinstance(n.value, ast.Dict | ast.DictComp) or (isinstance(f, ast.Name) and f.id == "dict"):
+                found |= {t.id for t in n.targets if isinstance(t, ast.Name)}
+    return found
+
+
 def _load(name: str) -> ast.expr:
     return ast.Name(name, ast.Load())
 
@@ -97,8 +113,8 @@ def _plus(name: str, by: int) -> ast.expr:
 
 
 class _Plain(ast.NodeTransformer):
-    def __init__(self, taken: set[str], lists: set[str], changed: dict[str, int]) -> None:
-        self.taken, self.lists = taken, lists
+    def __init__(self, taken: set[str], lists: set[str], changed: dict[str, int], dicts: set[str]) -> None:
+        self.taken, self.lists, self.dicts = taken, lists, dicts
         self.changed = {name: line for name, line in changed.items() if name in lists}
         self.inside: dict[str, list[ast.expr]] = {}
         self.before: list[ast.stmt] | None = (
@@ -199,11 +215,43 @@ class _Plain(ast.NodeTransformer):
                 return self.function(target.id, s.value)
             if target.id in self.lists:
                 return self.made(target.id, s.value)
+        if len(s.targets) == 1 and isinstance(target, ast.Subscript) and self.of_dict(target):
+            return self.put(target, self.visit(s.value))
         given = s.value.elts if isinstance(s.value, ast.Tuple | ast.List) else [s.value]
         for e in given:
             if isinstance(e, ast.Name) and s.lineno <= self.changed.get(e.id, 0):
                 s.of_two_names = e.id  # type: ignore[attr-defined]
         return self.generic_visit(s)
+
+    def visit_AugAssign(self, s: ast.AugAssign) -> Any:
+        if isinstance(s.target, ast.Subscript) and self.of_dict(s.target):
+            return self.put(s.target, self.visit(s.value), ast.Constant(type(s.op).__name__))
+        return self.generic_visit(s)
+
+    def of_dict(self, t: ast.Subscript) -> bool:
+        """Is what is written an item of a dictionary, or of one inside of it? A string is a key of nothing else."""
+        keys = [t]
+        while isinstance(keys[-1].value, ast.Subscript):
+            keys.append(keys[-1].value)
+        root, key = keys[-1].value, t.slice
+        named = isinstance(key, ast.Constant) and isinstance(key.value, str)
+        return isinstance(root, ast.Name) and (named or (root.id in self.dicts and len(keys) == 1))
+
+    def put(self, t: ast.Subscript, value: ast.expr, *op: ast.expr) -> ast.stmt:
+        """d[k] = v, of which the name is bound to what it is from there on."""
+        of = copy.deepcopy(t.value)
+        for n in ast.walk(of):
+            if hasattr(n, "ctx"):
+                n.ctx = ast.Load()
+        root: ast.expr = of
+        while isinstance(root, ast.Subscript):
+            root = root.value
+        assert isinstance(root, ast.Name)
+        new = _call(PUT, ast.Constant(root.id), self.visit(of), self.visit(t.slice), value, *op)
+        if isinstance(t.value, ast.Name):
+            return _set(t.value.id, new)
+        assert isinstance(t.value, ast.Subscript)
+        return self.put(t.value, new)
 
     def function(self, name: str, f: ast.Lambda) -> Any:
         body: list[ast.stmt] = [ast.Return(f.body)]
@@ -225,6 +273,12 @@ class _Plain(ast.NodeTransformer):
                 return _set(self.counter(name), ast.Constant(0))
             if f.attr == "pop" and not given:
                 return self.shorter(name)
+        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.attr == "update":
+            assert isinstance(s.value, ast.Call)
+            merged = ast.Call(
+                _load(MERGE), [ast.Constant(f.value.id), f.value, *s.value.args], s.value.keywords
+            )
+            return _set(f.value.id, self.visit(merged))
         return self.generic_visit(s)
 
     # ------------------------------------------------ lists
@@ -264,7 +318,12 @@ class _Plain(ast.NodeTransformer):
         n = self.counter(name)
         return [ast.Expr(_call(PUSH, ast.Name(name, ast.Load()), _load(n), value)), _set(n, _plus(n, 1))]
 
-    def comprehended(self, name: str, c: ast.ListComp | ast.GeneratorExp) -> list[ast.stmt]:
+    def comprehended(
+        self,
+        name: str,
+        c: ast.ListComp | ast.GeneratorExp,
+        pushed: Callable[[ast.expr], list[ast.stmt]] | None = None,
+    ) -> list[ast.stmt]:
         new = {
             n.id: self.fresh(n.id)
             for g in c.generators
@@ -274,7 +333,7 @@ class _Plain(ast.NodeTransformer):
         rename = _Rename(new)
         outer, self.before = self.before, []
         value = self.visit(rename.visit(c.elt))
-        body = [*self.before, *self.pushed(name, value)]
+        body = [*self.before, *(pushed(value) if pushed else self.pushed(name, value))]
         self.before = outer
         for k, g in reversed(list(enumerate(c.generators))):
             for test in reversed(g.ifs):
@@ -291,6 +350,24 @@ class _Plain(ast.NodeTransformer):
         made += self.comprehended(name, e)
         self.before += [ast.fix_missing_locations(ast.copy_location(m, e)) for m in made]
         return _call(HELD, _load(name), _load(self.counter(name)))
+
+    def visit_DictComp(self, e: ast.DictComp) -> Any:
+        if self.before is None:
+            return e
+        name = self.fresh("items")
+        pairs = ast.ListComp(ast.Tuple([e.key, e.value], ast.Load()), e.generators)
+
+        def put(pair: ast.expr) -> list[ast.stmt]:
+            assert isinstance(pair, ast.Tuple)
+            return [_set(name, _call(PUT, ast.Constant(name), _load(name), *pair.elts))]
+
+        made = [_set(name, _call(DICT)), *self.comprehended(name, pairs, put)]
+        for n in made:
+            for loop in ast.walk(n):
+                if isinstance(loop, ast.For):
+                    loop.by_keys = True  # type: ignore[attr-defined]
+        self.before += [ast.fix_missing_locations(ast.copy_location(m, e)) for m in made]
+        return _load(name)
 
     def visit_GeneratorExp(self, e: ast.GeneratorExp) -> Any:
         return self.visit_ListComp(e)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 table, few = np.arange(300.0), np.arange(3.0)
+settings = {"rate": 1.0}
 
 
 def recursion(a):
@@ -58,11 +59,6 @@ def guarded(a):
         return 1.0 / a
     except ZeroDivisionError:
         return 0.0
-
-
-def dictionary(a):
-    d = {"a": a}
-    return d["a"]
 
 
 def comprehension_not_reached(x, a):
@@ -294,3 +290,82 @@ def tuple_of_any_length(x):
 
 def extreme_of_some_without_a_first(x):
     return np.max(x, where=x > 0)
+
+
+def dictionary_by_another_name(x):
+    first = {"a": x[0]}
+    second = first
+    second["a"] = x[1]
+    return first["a"]
+
+
+def dictionary_in_another(x):
+    first = {"a": x[0]}
+    outer = {"in": first}
+    first["a"] = x[1]
+    return outer["in"]["a"]
+
+
+def dictionary_of_who_calls(x):
+    held = {"a": x[0]}
+
+    def inner():
+        held["a"] += 1.0
+
+    inner()
+    return held["a"]
+
+
+def dictionary_by_turns(x):
+    before, now = {"a": x[0]}, {"a": x[1]}
+    s = 0.0
+    for v in x:
+        now["a"] += v
+        s += before["a"]
+        before = now
+    return s
+
+
+def one_dictionary_or_another(x):
+    first, second = {"a": x[0]}, {"a": x[1]}
+    either = first if x[2] > 0 else second
+    either["a"] = 7.0
+    return first["a"]
+
+
+def key_that_is_not_known(x, n):
+    held = {0: x[0], 1: x[1]}
+    return held[n]
+
+
+def key_that_is_not_there(x):
+    held = {"a": x[0]}
+    return held["b"]
+
+
+def keys_by_a_branch(x):
+    held = {"a": x[0]}
+    if x[1] > 0:
+        held["b"] = 1.0
+    return held["a"]
+
+
+def keys_by_turns(x, n):
+    held = {}
+    for i in range(n):
+        held[i] = x[i]
+    return held[0]
+
+
+def sum_of_a_dictionary(x):
+    return sum({0: x[0], 1: x[1]})
+
+
+def dictionary_of_the_module_that_is_written(x):
+    settings["rate"] = x[0]
+    return settings["rate"]
+
+
+def item_that_leaves_a_dictionary(x):
+    held = {"a": x[0], "b": 1.0}
+    return held.pop("a")

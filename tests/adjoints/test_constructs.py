@@ -136,6 +136,19 @@ def test_results_are_given_as_they_are_returned() -> None:
     assert state.x.tolist() == [1, 2] and state.energy == 6
     with pytest.raises(TypeError, match=r"a result has 2 parts, and its seed is 1\.0"):
         f.vjp(3.0, x, seeds=(None, 1.0, None))
+
+    def named(a, x):
+        return {"loss": a * a, "parts": {"x": x * a, "no": None}}
+
+    f = differentiable(named)
+    found = f(3.0, x)
+    assert found["loss"] == 9 and found["parts"]["x"].tolist() == [3, 6] and found["parts"]["no"] is None
+    assert f.vjp(3.0, x, seeds={"loss": 2.0})[1][0] == 12
+    _, (by_a, by_x) = f.vjp(3.0, x, seeds=(None, {"x": np.array([1.0, 10.0])}))
+    assert by_a == 21 and by_x.tolist() == [3, 30]
+    assert f.jvp((3.0, x), (1.0, None))[1]["parts"]["x"].tolist() == [1, 2]
+    with pytest.raises(TypeError, match="a result has not the parts of its seed"):
+        f.vjp(3.0, x, seeds={"lost": 1.0})
     assert differentiable(alone)(3.0) == (9,) and differentiable(alone).vjp(3.0, seeds=2.0) == ((9,), (12,))
     assert differentiable(alone).jacobian(3.0, wrt="a") == (6,)
 
