@@ -34,6 +34,7 @@ def _names(torch: ModuleType) -> dict[str, Any]:
         "twice": twice,
         "mixed": torch.sparse_coo_tensor([[0, 2, 0]], torch.arange(12.0).view(3, 4), (3, 4)),
         "cube": torch.stack([s, s * 2]),
+        "z": torch.sparse_coo_tensor(at, torch.tensor([1 + 1j, 2 - 3j, 3j]), (2, 3)),
         "leaf": torch.sparse_coo_tensor(at, values, (2, 3), requires_grad=True),
         "made": torch.sparse_coo_tensor(at, values.clone().requires_grad_(), (2, 3)),
         "rows": torch.sparse_csr_tensor(
@@ -47,6 +48,27 @@ def _names(torch: ModuleType) -> dict[str, Any]:
 
 
 ALIKE = """
+z.conj()
+z.conj_physical()
+torch.conj(z).to_dense()
+z.mH
+z.H
+z.T
+z.adjoint()
+z.real
+torch.imag(z)
+z.resolve_conj()
+torch.sparse.mm(z, z.mH).to_dense()
+z.to_sparse_csr().conj()
+z.to_sparse_csr().mH.to_dense()
+cube.mT
+cube.mH
+cube.T
+cube.movedim(0, 2)
+cube.moveaxis((0, 1), (1, 0))
+cube.adjoint()
++s
+torch.bmm(cube.mT, torch.ones(2, 2, 4))
 s
 twice
 twice.coalesce()
@@ -582,6 +604,27 @@ def test_copies() -> None:
         other._values().mul_(2)
         assert s._values().tolist() == [3.0, 4.0] and other._values().tolist() == [6.0, 8.0]
     assert copy.deepcopy(s).requires_grad
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda s: s.t(),
+        lambda s: s.mT,
+        lambda s: s.transpose(0, 0),
+        lambda s: s.permute(1, 0),
+        lambda s: s.unsqueeze(0),
+        lambda s: s.to_sparse_csr().to_sparse(),
+    ],
+)
+def test_what_is_turned_is_no_view(way: Any) -> None:
+    """To require a gradient of one, or to write it, leaves the other as it is."""
+    s = T.eye(2).to_sparse()
+    way(s).requires_grad_()
+    assert not s.requires_grad
+    way(s).neg_()
+    assert T.equal(s.to_dense(), T.eye(2))
+    assert not s.to_sparse_csr().requires_grad_().T.is_leaf and not s.requires_grad
 
 
 def test_pickles_and_files() -> None:

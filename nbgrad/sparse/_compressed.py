@@ -47,7 +47,8 @@ class Compressed(SparseTensor):
     is_sparse = property(
         lambda self: False, doc="Whether elements are stored by index: only along one dimension."
     )
-    T = mT = H = mH = property(lambda self: turned(self), doc="The transposed matrix.")
+    T = mT = property(lambda self: turned(self), doc="The transposed matrix.")
+    H = mH = property(lambda self: turned(self.conj()), doc="The conjugates of the transposed matrix.")
 
     def _text(self) -> str:
         way = self._pattern.way(self._along)
@@ -166,12 +167,15 @@ def of(t: Any, kind: type[Compressed] = RowTensor, dense_dim: int = 0) -> Any:
         raise NotImplementedError(
             f"nbgrad has single matrices by rows and columns alone, and the tensor has the size {list(t.shape)}"
         )
-    return _as(coalesced(_by_index(t)) if isinstance(t, SparseTensor) else of_dense(t, 2), kind)
+    found = coalesced(_by_index(t)) if isinstance(t, SparseTensor) else of_dense(t, 2)
+    return _as(
+        instance(SparseTensor, found._pattern, found._held[:]), kind
+    )  # a tensor of its own over these values
 
 
 def turned(t: Any) -> Any:
     """The transposed matrix, which is of the other layout."""
-    return instance(RowTensor if t._along else ColumnTensor, t._pattern.turned(), t._held)
+    return instance(RowTensor if t._along else ColumnTensor, t._pattern.turned(), t._held[:])
 
 
 def _form_of(form: Callable[..., Any], kind: type[Compressed] | None) -> Callable[..., Any]:
@@ -183,7 +187,7 @@ def _form_of(form: Callable[..., Any], kind: type[Compressed] | None) -> Callabl
 
 
 _BACK = """
-    neg negative positive abs sqrt square sin asin sinh asinh tan atan tanh atanh erf expm1 log1p floor ceil round trunc sign sgn relu
+    neg negative positive conj conj_physical resolve_conj real imag abs sqrt square sin asin sinh asinh tan atan tanh atanh erf expm1 log1p floor ceil round trunc sign sgn relu
     deg2rad rad2deg isnan isinf clone detach to type_as float double half bfloat16 int long bool cpu cuda mul multiply div add sub mm
     matmul addmm zeros_like __add__ __sub__ __mul__ __rmul__ __truediv__ __neg__ __abs__ __matmul__ __rmatmul__
     __radd__ __rsub__ __deepcopy__
@@ -208,7 +212,9 @@ def _transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 def _uncompressed(self: Any, sparse_dim: Any = None, *, layout: Any = None) -> Any:
     """Entries in the order in which they are."""
-    return forms["to_sparse"](instance(SparseTensor, self._pattern, self._held), sparse_dim, layout=layout)
+    return forms["to_sparse"](
+        instance(SparseTensor, self._pattern, self._held.clone()), sparse_dim, layout=layout
+    )
 
 
 def _select(input: Any, dim: int, index: int) -> Any:

@@ -25,6 +25,8 @@ from nbgrad.ops.rows.softmax import softmax as dense_softmax
 from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.ops.views.join import cat as dense_cat
 from nbgrad.ops.views.join import stack as dense_stack
+from nbgrad.ops.views.order import moved
+from nbgrad.ops.views.parts import imag, real
 from nbgrad.sparse._pattern import Pattern, spans
 from nbgrad.sparse._products import merged, product
 from nbgrad.sparse._tensor import (
@@ -147,7 +149,7 @@ def detach(self: SparseTensor) -> SparseTensor:
     return made(self._pattern, self._held.detach())
 
 
-@form("clone", "conj")
+@form("clone")
 def clone(self: SparseTensor, *, memory_format: Any = None) -> SparseTensor:
     return made(self._pattern, self._held.clone())
 
@@ -262,7 +264,7 @@ def _by_values(name: str, first: Callable[[SparseTensor], SparseTensor]) -> None
 
 
 _CASTS = "float double half bfloat16 int long short char byte bool cfloat cdouble cpu cuda"
-_LINEAR = "neg negative positive real imag resolve_conj"
+_LINEAR = "neg negative positive conj conj_physical resolve_conj"
 _CURVED = """
     abs absolute sqrt square sin asin arcsin sinh asinh arcsinh tan atan arctan tanh atanh arctanh erf erfinv expm1 log1p floor ceil round
     trunc frac sign sgn deg2rad rad2deg nan_to_num isnan isinf isposinf isneginf signbit pow floor_divide
@@ -277,13 +279,24 @@ for _name in _CURVED.split():  # of a sum, not of what is added up
     _by_values(_name, coalesced)
 
 
+for _name, _part in {"real": real, "imag": imag}.items():
+    form(_name)(lambda input, part=_part: _as(input, part(input._held)))
+    setattr(SparseTensor, _name, property(forms[_name], doc="The parts, of the same layout."))
+
+
 @form("relu")
 def relu(input: SparseTensor, inplace: bool = False) -> SparseTensor:
     s = coalesced(input)
     return made(s._pattern, s._held.relu())
 
 
-for _operator, _function in {"neg": "neg", "abs": "abs", "pow": "pow", "floordiv": "floor_divide"}.items():
+for _operator, _function in {
+    "neg": "neg",
+    "pos": "positive",
+    "abs": "abs",
+    "pow": "pow",
+    "floordiv": "floor_divide",
+}.items():
     form(f"__{_operator}__")(forms[_function])
 
 
@@ -610,7 +623,7 @@ def matmul(input: Any, other: Any) -> Any:
     if dims == (2, 1) and isinstance(input, SparseTensor):
         return mv(input, other)
     if dims == (1, 2) and isinstance(other, SparseTensor):
-        return mv(t(other), input)
+        return mv(_turned(other), input)
     if dims == (3, 3):
         return bmm(input, other)
     return refuse("matmul")
@@ -659,7 +672,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 
 @form("linear")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    found = mm(input, t(weight) if isinstance(weight, SparseTensor) else weight.t())
+    found = mm(input, _turned(weight) if isinstance(weight, SparseTensor) else weight.t())
     return found if bias is None else found + bias
 
 
@@ -691,13 +704,19 @@ def permute(input: SparseTensor, *dims: Any) -> SparseTensor:
         raise RuntimeError(
             f"permute(sparse): dimensions must be exchanged among {n} sparse ones, got {order}"
         )
-    held = input._held.permute(0, *[d - n + 1 for d in order[n:]]) if order[n:] else input._held
+    held = input._held.clone()  # as PyTorch's, which are no views
+    held = held.permute(0, *[d - n + 1 for d in order[n:]]) if order[n:] else held
     if order[:n] == list(range(n)):
         return made(p, held)
     if n == 2:
         return made(p.turned(), held)
     at = index_select(p.at, 0, tensor(order[:n], dtype=dtypes.int64, device=p.at.device))
     return made(Pattern(at, tuple([p.sizes[d] for d in order[:n]]), False), held)
+
+
+def _turned(matrix: SparseTensor) -> SparseTensor:
+    """Of the same values, for a product, which does not keep it."""
+    return made(matrix._pattern.turned(), matrix._held)
 
 
 @form("t")
@@ -720,8 +739,28 @@ form("transpose_", "swapaxes_", "swapdims_")(
     lambda self, dim0, dim1: _turned_in_place(self, transpose(self, dim0, dim1))
 )
 
-for _name in ("T", "mT", "H", "mH"):
-    setattr(SparseTensor, _name, property(t, doc="The transposed matrix."))
+
+@form("movedim", "moveaxis")
+def movedim(input: SparseTensor, source: Any, destination: Any) -> SparseTensor:
+    return permute(input, moved(input.ndim, source, destination))
+
+
+@form("adjoint")
+def adjoint(input: SparseTensor) -> SparseTensor:
+    return forms["conj"](transpose(input, -2, -1))
+
+
+def _H(self: SparseTensor) -> SparseTensor:
+    return adjoint(self) if self.ndim == 2 else Tensor.H.__get__(self)  # which says why not
+
+
+for _name, _function in {
+    "T": lambda self: permute(self, [*reversed(range(self.ndim))]),
+    "H": _H,
+    "mT": lambda self: transpose(self, -2, -1),
+    "mH": adjoint,
+}.items():
+    setattr(SparseTensor, _name, property(_function, doc=f"As {_name} of dense ones."))
 
 
 def _words(name: str, words: str) -> None:
@@ -742,9 +781,9 @@ def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
     d, p = layout.wrap_dim(dim, input.ndim + 1), input._pattern
     n = len(p.sizes)
     if d > n:
-        return made(p, input._held.unsqueeze(d - n + 1))
+        return made(p, input._held.clone().unsqueeze(d - n + 1))
     at = dense_cat([p.at[:d], zeros(p.at._spec.like((1, p.count), None)), p.at[d:]])
-    return made(Pattern(at, (*p.sizes[:d], 1, *p.sizes[d:]), p.whole), input._held)
+    return made(Pattern(at, (*p.sizes[:d], 1, *p.sizes[d:]), p.whole), input._held.clone())
 
 
 def _need_sparse(tensors: Sequence[Any]) -> None:

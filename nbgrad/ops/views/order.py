@@ -213,23 +213,27 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Any:
     >>> torch.ones(2, 3, 4).movedim(0, -1).shape
     torch.Size([3, 4, 2])
     """
+    order = moved(input.ndim, source, destination)
+    return call_of(_permute, input, dims=order) if order else call_of(_alias, input)
+
+
+def moved(ndim: int, source: Any, destination: Any) -> tuple[int, ...]:
+    """The order of dimensions that `movedim` leads to."""
     given = [[d] if isinstance(d, int) else list(d) for d in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as "
             f"destination ({given[1]} dims)"
         )
-    src, dst = ([layout.wrap_dim(d, input.ndim) for d in dims] for dims in given)
+    src, dst = ([layout.wrap_dim(d, ndim) for d in dims] for dims in given)
     for word, dims, named in (("source", src, given[0]), ("destination", dst, given[1])):
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{word}` ({named})")
-    if not input.ndim:
-        return call_of(_alias, input)
-    order: list[int] = [-1] * input.ndim
+    order: list[int] = [-1] * ndim
     for s, d in zip(src, dst):
         order[d] = s
-    rest = iter([d for d in range(input.ndim) if d not in src])
-    return call_of(_permute, input, dims=tuple([next(rest) if d < 0 else d for d in order]))
+    rest = iter([d for d in range(ndim) if d not in src])
+    return tuple([next(rest) if d < 0 else d for d in order])
 
 
 moveaxis = Tensor.moveaxis = movedim  # type: ignore[method-assign]
