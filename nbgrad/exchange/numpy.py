@@ -76,11 +76,27 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any =
         function = function if op is None or method != "__call__" else op.function
     if method != "__call__":
         return _renamed(function, inputs[0], {"axis": 0} | words, {})
-    operands = [x if number_type(x) else _tensor(x) for x in inputs]
+    operands = _in_loop_of(ufunc, [x if number_type(x) else _tensor(x) for x in inputs])
     if getattr(getattr(function, "op", None), "tensors", ()):  # no number will do
         d = common_dtype([x._spec if isinstance(x, Tensor) else number_type(x) for x in operands])
         operands = [x if isinstance(x, Tensor) else scalar(x, d) for x in operands]
     return function(*operands, **words)
+
+
+def _in_loop_of(ufunc: Any, operands: list[Any]) -> list[Any]:
+    """Tensors in the dtypes in which NumPy computes it, as PyTorch's are: `float32 * int64` and `int64 / int64` are float64."""
+    kinds = [x._spec.dtype if isinstance(x, Tensor) else number_type(x) for x in operands]
+    if any([isinstance(d, dtypes.dtype) and d.bits is not None for d in kinds]):
+        return operands  # NumPy has no such dtype
+    known = [d.np if isinstance(d, dtypes.dtype) else np.dtype(d) if d is bool else d for d in kinds]
+    try:
+        loop = ufunc.resolve_dtypes((*known, *[None] * ufunc.nout))
+    except TypeError:  # NumPy has none for them
+        return operands
+    return [
+        x.to(dtypes.from_numpy_dtype(d)) if isinstance(x, Tensor) and d != x._spec.dtype.np else x
+        for x, d in zip(operands, loop)
+    ]
 
 
 def _is_operand(x: Any) -> bool:
