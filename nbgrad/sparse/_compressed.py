@@ -187,10 +187,10 @@ def _form_of(form: Callable[..., Any], kind: type[Compressed] | None) -> Callabl
 
 
 _BACK = """
-    neg negative positive conj conj_physical resolve_conj real imag abs sqrt square sin asin sinh asinh tan atan tanh atanh erf expm1 log1p floor ceil round trunc sign sgn relu
-    deg2rad rad2deg isnan isinf clone detach to type_as float double half bfloat16 int long bool cpu cuda mul multiply div add sub mm
-    matmul addmm zeros_like __add__ __sub__ __mul__ __rmul__ __truediv__ __neg__ __abs__ __matmul__ __rmatmul__
-    __radd__ __rsub__ __deepcopy__
+    neg negative positive conj conj_physical resolve_conj real imag abs sqrt square sin asin sinh asinh tan atan tanh atanh erf expm1
+    log1p floor ceil round trunc sign sgn relu deg2rad rad2deg isnan isinf clone detach to type_as float double half bfloat16 int long
+    bool cpu cuda mul multiply div add sub mm matmul addmm zeros_like __add__ __sub__ __mul__ __rmul__ __truediv__ __neg__ __abs__
+    __matmul__ __rmatmul__ __radd__ __rsub__ __deepcopy__
 """
 _AWAY = "to_dense to_sparse to_sparse_coo mv linear sum norm backward retain_grad _nnz numpy __len__"
 # What makes nothing, or changes the matrix itself.

@@ -754,13 +754,14 @@ def _H(self: SparseTensor) -> SparseTensor:
     return adjoint(self) if self.ndim == 2 else Tensor.H.__get__(self)  # which says why not
 
 
-for _name, _function in {
+_TURNED: dict[str, Callable[[SparseTensor], SparseTensor]] = {
     "T": lambda self: permute(self, [*reversed(range(self.ndim))]),
     "H": _H,
     "mT": lambda self: transpose(self, -2, -1),
     "mH": adjoint,
-}.items():
-    setattr(SparseTensor, _name, property(_function, doc=f"As {_name} of dense ones."))
+}
+for _name, _way in _TURNED.items():
+    setattr(SparseTensor, _name, property(_way, doc=f"What {_name} is of dense ones."))
 
 
 def _words(name: str, words: str) -> None:
