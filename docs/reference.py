@@ -33,6 +33,7 @@ PAGES = {
     "nbgrad.fft": "Fourier transforms.",
     "nbgrad.special": "Special functions.",
     "nbgrad.sparse": "Sparse tensors: what takes them beside the functions of `nbgrad`.",
+    "nbgrad.nested": "Tensors whose parts have different sizes.",
     "nbgrad.distributions": "Random numbers whose parameters are tensors, with densities and gradients.",
     "nbgrad.distributions.constraints": "What parameters and values may be.",
     "nbgrad.distributions.utils": "What distributions share.",

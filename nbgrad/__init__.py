@@ -20,6 +20,7 @@ from nbgrad.base import collector as _collector
 
 _resting = _collector.rest()
 # isort: split
+from nbgrad import _to_nested as _to_nested
 from nbgrad import _to_sparse as _to_sparse
 from nbgrad import autograd as autograd
 from nbgrad import func as func
@@ -230,6 +231,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import hub as hub
     from nbgrad import jit as jit
     from nbgrad import library as library
+    from nbgrad import nested as nested
     from nbgrad import optim as optim
     from nbgrad import overrides as overrides
     from nbgrad import profiler as profiler
@@ -424,6 +426,8 @@ _later = {
     "jit": "nbgrad.jit",
     "library": "nbgrad.library",
     "load": "nbgrad.exchange.files",
+    "jagged": "nbgrad.nested._tensor",
+    "nested": "nbgrad.nested",
     "optim": "nbgrad.optim",
     "overrides": "nbgrad.overrides",
     "profiler": "nbgrad.profiler",

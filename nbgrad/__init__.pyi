@@ -29,6 +29,7 @@ from nbgrad import hub as hub
 from nbgrad import jit as jit
 from nbgrad import library as library
 from nbgrad import linalg as linalg
+from nbgrad import nested as nested
 from nbgrad import nn as nn
 from nbgrad import optim as optim
 from nbgrad import overrides as overrides
@@ -226,6 +227,7 @@ int16: _dtype
 int32: _dtype
 int64: _dtype
 int8: _dtype
+jagged: _layout
 long: _dtype
 nan: _float
 newaxis: None

@@ -408,12 +408,17 @@ def reduced_shape(shape: Ints, dims: Ints, keepdim: bool) -> Ints:
     return tuple(n for d, n in enumerate(shape) if d not in dims)
 
 
+no_ints: set[type] = set()  # what a size may be besides, as who makes it says
+
+
 def _size(k: int, n: Any) -> int:
     """What is no plain int, as one."""
     try:
         return operator.index(n)
     except TypeError:
         t = type(n)
+        if t in no_ints:
+            return n
         static = not t.__flags__ & 1 << 9 and t.__module__ != "builtins"  # as C calls it
         kind = f"{t.__module__}.{t.__name__}" if static else t.__name__
         raise TypeError(f"torch.Size() takes an iterable of 'int' (item {k} is '{kind}')") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad._holding import complete
 from nbgrad.core.tensor import Tensor
 from nbgrad.exchange.files import Layout, rebuild_sparse
 from nbgrad.memory import dtypes
@@ -24,7 +25,6 @@ from nbgrad.sparse._pattern import Pattern
 from nbgrad.sparse._tensor import (
     SparseTensor,
     coalesced,
-    complete,
     forms,
     instance,
     of_dense,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, cast
 
-from nbgrad.autograd import _run
+from nbgrad._holding import clone, held, refuse
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.memory import dtypes, layout
 from nbgrad.ops import pointwise as e
@@ -35,11 +35,8 @@ from nbgrad.sparse._tensor import (
     dense,
     form,
     forms,
-    gradient,
-    instance,
     made,
     of_dense,
-    refuse,
     values_there,
 )
 from nbgrad.tape.modes import state
@@ -135,95 +132,6 @@ def numpy(self: SparseTensor, *args: Any, **named: Any) -> Any:
     raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
 
-# ---------------------------------------------------------------- history
-
-
-@form("requires_grad_")
-def requires_grad_(self: SparseTensor, requires_grad: bool = True) -> SparseTensor:
-    self._held.requires_grad_(requires_grad)
-    return self
-
-
-@form("detach")
-def detach(self: SparseTensor) -> SparseTensor:
-    return made(self._pattern, self._held.detach())
-
-
-@form("clone")
-def clone(self: SparseTensor, *, memory_format: Any = None) -> SparseTensor:
-    return made(self._pattern, self._held.clone())
-
-
-@form("__deepcopy__")
-def deepcopy(self: SparseTensor, memo: dict[int, Any]) -> SparseTensor:
-    if not self.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
-        )
-    return requires_grad_(clone(detach(self)), self.requires_grad)
-
-
-@form("retain_grad")
-def retain_grad(self: SparseTensor) -> None:
-    self._held.retain_grad()
-
-
-@form("register_hook")
-def register_hook(self: SparseTensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
-    def called(g: Tensor) -> Tensor | None:
-        got = hook(instance(type(self), self._pattern, g))
-        return None if got is None else values_there(self, got)
-
-    return self._held.register_hook(called)
-
-
-def _several(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, (tuple, list)) else [given]
-
-
-def _held(given: Any) -> Any:
-    """Of tensors their values, where they are sparse."""
-    if isinstance(given, (tuple, list)):
-        return [_held(one) for one in given]
-    return given._held if isinstance(given, SparseTensor) else given
-
-
-def _weights(outputs: Any, grads: Any) -> Any:
-    if grads is None:
-        return None
-    pairs = zip(_several(outputs), _several(grads))
-    return [_weight(o, g) for o, g in pairs]
-
-
-def _weight(output: Any, g: Any) -> Any:
-    if g is None:
-        return None
-    if isinstance(output, SparseTensor):
-        return values_there(output, g)
-    return dense(g) if isinstance(g, SparseTensor) else g
-
-
-@form("backward")
-def backward(
-    outputs: Any,
-    gradient: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
-    grad_tensors: Any = None,
-) -> None:
-    weights = _weights(outputs, gradient if grad_tensors is None else grad_tensors)
-    _run.backward(_held(outputs), weights, retain_graph, create_graph, inputs=_held(inputs))
-
-
-@form("grad")
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **named: Any) -> tuple[Any, ...]:
-    found = _run.grad(_held(outputs), _held(inputs), _weights(outputs, grad_outputs), *args, **named)
-    pairs = zip(_several(inputs), found)
-    return tuple([gradient(t, g) if isinstance(t, SparseTensor) and g is not None else g for t, g in pairs])
-
-
 # ---------------------------------------------------------------- dtypes and places
 
 
@@ -239,8 +147,8 @@ def _as(self: SparseTensor, values: Tensor) -> SparseTensor:
 @form("to")
 def to(self: Any, *args: Any, **named: Any) -> Any:
     if not isinstance(self, SparseTensor):  # as another, which is sparse
-        return self.to(*_held(args), **{n: _held(v) for n, v in named.items()})
-    return _as(self, self._held.to(*_held(args), **{n: _held(v) for n, v in named.items()}))
+        return self.to(*held(args), **{n: held(v) for n, v in named.items()})
+    return _as(self, self._held.to(*held(args), **{n: held(v) for n, v in named.items()}))
 
 
 @form("type")

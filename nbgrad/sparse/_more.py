@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from nbgrad._holding import complete, refuse
 from nbgrad.core import overrides
 from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
@@ -23,13 +24,11 @@ from nbgrad.sparse._pattern import Pattern
 from nbgrad.sparse._products import dots, product
 from nbgrad.sparse._tensor import (
     SparseTensor,
-    complete,
     dense,
     form,
     forms,
     instance,
     made,
-    refuse,
     sparse_coo,
     sparse_coo_tensor,
 )

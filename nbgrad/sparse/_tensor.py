@@ -1,27 +1,22 @@
 """The sparse tensor: indices and values of its elements, which are tensors; what is not named is zero.
 
-Promises that a sparse tensor has no history of its own: the one of its values is what it shows, so that gradients of every order are those
-of ordinary ops, and what a leaf's values get is its `grad`. What it is asked for that stands in no form (`forms`) is refused by name.
+Its history is that of its values. What it is asked for that stands in no form (`forms`) is refused by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from operator import attrgetter
-from types import FunctionType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from nbgrad.core import tensor as _core
+from nbgrad._holding import Forms, Holding, held_in, history
 from nbgrad.core.op import LINEAR
-from nbgrad.core.overrides import NEVER, disabled, elsewhere
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.exchange.files import Layout, rebuild_sparse
 from nbgrad.memory import dtypes
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.layout import Ints
-from nbgrad.memory.storage import Marked, Nothing, spec
+from nbgrad.memory.storage import spec
 from nbgrad.ops.host import printing
 from nbgrad.ops.host.attributes import layout as _layout
 from nbgrad.ops.index.gather import index_add, index_select
@@ -31,36 +26,7 @@ from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.sparse._pattern import Pattern, places
 
 sparse_coo = _layout("sparse_coo")
-forms: dict[str, Callable[..., Any]] = {}  # what functions and methods do with sparse tensors, by their names
-
-
-# What a sparse tensor says as a dense one does.
-SAME = frozenset(
-    [
-        *(
-            "size",
-            "dim",
-            "ndimension",
-            "numel",
-            "nelement",
-            "element_size",
-            "is_floating_point",
-            "is_complex",
-        ),
-        *("is_signed", "get_device", "is_tensor", "is_conj", "is_neg", "resolve_conj", "resolve_neg"),
-    ]
-)
-
-
-def answer(by_name: dict[str, Callable[..., Any]], where: str) -> Callable[..., Any]:
-    """What a kind of sparse tensor that has these forms makes of a call."""
-
-    def answered(name: str, args: Any, named: Any) -> partial[Any] | None:
-        if name in by_name:
-            return partial(by_name[name], *args, **named)
-        return None if name in SAME else partial(refuse, name, where)
-
-    return answered
+forms: Forms = dict(history)  # what functions and methods do with sparse tensors, by their names
 
 
 def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -73,40 +39,7 @@ def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return add
 
 
-def refuse(name: str, where: str = "SparseCPU") -> NoReturn:
-    """Say that there is no sparse form of an op."""
-    raise NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the '{where}' backend: nbgrad has it for dense tensors only, see to_dense()."
-    )
-
-
-def complete(kind: type, by_name: dict[str, Callable[..., Any]], where: str) -> None:
-    """Let instances of a kind answer: methods that have a form are that, others that Tensor has are refused, and functions come to the
-    same when they meet one."""
-    own = {name for one in kind.__mro__[: kind.__mro__.index(SparseTensor)] for name in vars(one)}
-    own |= set(vars(kind)) | NEVER | SAME | _SHARED
-    for name, found in vars(Tensor).items():
-        if name in own:
-            continue
-        if type(found) is FunctionType:
-            setattr(kind, name, by_name[name] if name in by_name else _refusing(name, where))
-        elif type(found) is property and name[:3] != "is_":
-            setattr(kind, name, property(_refusing(name, where)))
-    elsewhere[kind] = answer(by_name, where)
-
-
-def _refusing(name: str, where: str) -> Callable[..., Any]:
-    def refused(self: Tensor, *args: Any, **named: Any) -> NoReturn:
-        refuse(name, where)
-
-    return refused
-
-
-def _is_on(kind: str, self: Tensor) -> bool:
-    return self._spec.device.type == kind
-
-
-class SparseTensor(Tensor):
+class SparseTensor(Holding):
     """What `torch.sparse_coo_tensor` makes. To programs it is a `torch.Tensor` whose `layout` is `torch.sparse_coo`.
 
     >>> s = torch.eye(2).to_sparse()
@@ -114,47 +47,11 @@ class SparseTensor(Tensor):
     (True, torch.sparse_coo)
     """
 
-    __slots__ = ("_held", "_pattern")
-    _held: Tensor
+    __slots__ = ("_pattern",)
     _pattern: Pattern
-
-    __torch_function__ = disabled
 
     layout = property(lambda self: sparse_coo, doc="How elements are stored: `torch.sparse_coo`.")
     is_sparse = property(lambda self: True, doc="Whether elements are stored by index: they are.")
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether what is computed from the tensor is recorded."""
-        return self._held.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self._held.requires_grad = value
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether no recorded operation made the tensor."""
-        return self._held.is_leaf
-
-    @property
-    def grad_fn(self) -> Any:
-        """The node that made the values."""
-        return self._held.grad_fn
-
-    @property
-    def grad(self) -> Tensor | None:
-        """The gradient, where the tensor has elements."""
-        got = self._held.grad
-        return None if got is None else gradient(self, got)
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        self._held.grad = None if value is None else values_there(self, value)
-
-    @grad.deleter
-    def grad(self) -> None:
-        self._held.grad = None
 
     @property
     def data(self) -> Tensor:
@@ -173,6 +70,14 @@ class SparseTensor(Tensor):
         """Others in the places of these."""
         return instance(type(self), self._pattern, values)
 
+    def values_in(self, t: Any) -> Tensor:
+        """The elements of a tensor where these are."""
+        return values_there(self, t)
+
+    def gradient(self, got: Tensor) -> SparseTensor:
+        """Of what is named twice the gradient once."""
+        return gradient(self, got)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._text()
 
@@ -184,24 +89,9 @@ class SparseTensor(Tensor):
 
     __str__ = __repr__
 
-    def __format__(self, how: str) -> str:
-        return object.__format__(self, how)
-
-    def __hash__(self) -> int:
-        return id(self)
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         parts = self._pattern.at, self._held.detach(), self.shape, self._pattern.whole
         return rebuild_sparse, (Layout(f"{sparse_coo}"), parts)
-
-
-for _name in ("shape", "dtype", "device", "ndim", "itemsize"):
-    setattr(SparseTensor, _name, property(attrgetter(f"_spec.{_name}"), doc=getattr(Tensor, _name).__doc__))
-for _name in ("cpu", "cuda", "meta"):
-    setattr(SparseTensor, f"is_{_name}", property(partial(_is_on, _name), doc="Whether it is there."))
-
-
-_SHARED = frozenset(vars(SparseTensor))  # also by the other layouts
 
 
 def made(pattern: Pattern, values: Tensor) -> SparseTensor:
@@ -214,12 +104,8 @@ S = TypeVar("S", bound=SparseTensor)
 
 def instance(cls: type[S], pattern: Pattern, values: Tensor) -> S:
     """The same of a class."""
-    shape = (*pattern.sizes, *tuple(values.shape)[1:])
-    out: S = _core.new(cls)
-    out._buf, out._spec = Nothing(), Marked(spec(values.dtype, shape, None, values.device))
-    out._rg = out._nr = 0
-    out._storage = out._node = out._view = out._ad = None
-    out._pattern, out._held = pattern, values
+    out = held_in(cls, values, (*pattern.sizes, *tuple(values.shape)[1:]))
+    out._pattern = pattern
     return out
 
 

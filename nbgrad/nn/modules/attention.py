@@ -94,10 +94,13 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        swapped = self.batch_first and query.dim() == 3
+        swapped = self.batch_first and query.dim() == 3 and not query.is_nested
         if swapped:
             query, key, value = (t.transpose(1, 0) for t in (query, key, value))
-        got, weights = F.multi_head_attention_forward(
+        attend: Any = F.multi_head_attention_forward
+        if query.is_nested:  # part by part
+            attend = query.attend  # type: ignore[attr-defined]
+        got, weights = attend(
             query,
             key,
             value,

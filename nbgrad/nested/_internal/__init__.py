@@ -1,0 +1,1 @@
+"""Where PyTorch's libraries look for the class of nested tensors."""
