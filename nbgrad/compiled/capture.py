@@ -243,136 +243,15 @@ _one_at_a_time = threading.Lock()
 
 def record(function: Callable[[], Any], behind: Callable[[Any], Any] | None = None) -> tuple[Any, Record]:
     """Call it, and what is done with its result `behind` it, and note. What another thread launches meanwhile is not noted."""
-    made = Record()
-    here = threading.get_ident()
-    batches: list[Any] = []
-    draws: list[Any] = []  # one, while something is drawn
-    touched: set[int] = set()  # memory that was launched on, or filled
-
-    def told(*launch: Any) -> None:
-        if threading.get_ident() == here and not draws and not made.refusal:
-            one = calls.seen(launch)
-            made.calls.append((one, batches[-1] if batches else None))
-            touched.update([address(root(a)) for a, k in zip(one.args, one.kinds) if k == "b"])
-            if any(a is backend.cpu.told.count[0] for a in launch):
-                made.refuse("the size of a result depends on values", sys._getframe(1))
-
-    def otherwise(result: Tensor, flag: Tensor, other: Callable[[], Tensor]) -> bool:
-        if threading.get_ident() != here or made.refusal:
-            return False
-        if flag._buf.any():
-            return False  # and a value is read
-        before, kept = len(made.calls), result._buf.copy()
-        copy_memory(result, other())
-        more, made.calls[before:] = made.calls[before:], []
-        made.calls.append((Otherwise(flag._buf, more), None))
-        result._buf[:] = kept
-        return True
-
-    def sure(t: Tensor, test: Callable[[Any], bool], refusal: str) -> bool:
-        if threading.get_ident() != here or made.refusal or type(t._buf) is not np.ndarray:
-            return False
-        if not test(dtypes.values(t._buf, t._spec.dtype, t._spec.shape, t._spec.strides)):
-            return False
-        made.calls.append((Sure(t._buf, t._spec, test, refusal), None))
-        return True
-
-    def work(what: Any, takes: list[Tensor], gives: list[Tensor]) -> bool:
-        if threading.get_ident() != here or made.refusal:
-            return False
-        if any(type(t._buf) is not np.ndarray or type(t._spec) is not Spec for t in (*takes, *gives)):
-            return False
-        for t in gives:
-            touched.add(address(root(t._buf)))
-        rows = [tuple([(t._buf, t._spec) for t in row]) for row in (takes, gives)]
-        made.calls.append((Work(what, *rows), None))
-        return True
-
-    looked = _Looked()
-
-    def profile(frame: FrameType, event: str, arg: Any) -> None:
-        if made.refusal:
-            return
-        if event == "call":
-            code = frame.f_code
-            kind = looked.kind(frame)
-            if draws and kind != "read":
-                return
-            if kind == "users" or (kind == "system" and _asked_by_user(frame)):
-                made.codes[id(code)] = code, frame.f_globals
-                if made.cut is not None:
-                    made.late[id(code)] = made.codes[id(code)]
-            elif kind == "read" and not (code.co_name == "data_ptr" and _ours(frame.f_back)):
-                made.refuse("a value is read", frame)
-            elif kind == "draw":
-                draws.append((frame, *_drawing(frame), frame.f_locals.get("out")))
-            elif kind == "random":
-                made.refuse(f"the state of random numbers is used by `{frame.f_code.co_name}`", frame)
-            elif kind == "switch" and not _ours(frame.f_back):
-                made.refuse(f"`{code.co_name}` is called, whose effect lasts", frame)
-            elif kind == "left out":
-                made.refuse("what is called is to be left out of programs", frame)
-            elif kind == "sparse":
-                made.refuse("a sparse tensor is made", frame)
-            elif kind == "unseen":
-                made.refuse("a compiled backward is done", frame)
-            elif kind == "engine" and made.cut is None:
-                made.backwards += 1
-                made.went_back = made.went_back or _lines(frame)
-                made.grads = True
-            elif kind == "grad" and made.cut is None:
-                made.grads = True
-                if code is _SET_GRAD and frame.f_locals["value"] is None:
-                    made.cleared.setdefault(id(frame.f_locals["self"]), len(made.calls))
-            elif kind == "clear":
-                _note_clear(made, frame.f_locals["buffer"], frame.f_locals["nbytes"])
-            elif kind == "copy":
-                given = frame.f_locals
-                _note_copy(made, given["to"], given["source"], given["nbytes"])
-            elif kind == "arrays":
-                if any(isinstance(a, np.ndarray) for a in frame.f_locals["args"]):
-                    made.refuse("an array of NumPy's is read", frame)
-            elif kind == "owner":
-                if frame.f_locals["self"].owner is not None:
-                    made.refuse("attributes of an object are read that no code names", frame)
-            elif kind == "batch":
-                batches.append((frame.f_locals["self"], frame.f_locals["rows"], frame.f_locals["numbers"]))
-            elif kind == "table":
-                _note_step(made, frame)
-        elif event == "return":
-            kind = looked.kind(frame)
-            if draws:
-                if draws[0][0] is frame:
-                    _, function, given, into = draws.pop()
-                    if into is not None:
-                        made.draws.append(Draw(function, given, drawn := into.copy()))
-                        _note_copy(made, into, drawn, len(into))
-                    elif arg is not None:
-                        made.draws.append(Draw(function, given, arg))
-                return
-            if kind == "copied" and arg is not None:
-                made_of = frame.f_locals[_COPIED[frame.f_code]]
-                to = arg._buf if isinstance(arg, Tensor) else arg
-                _note_copy(made, to, made_of, len(to))
-            elif kind == "makes" and isinstance(arg, Tensor) and isinstance(arg._buf, np.ndarray):
-                at = address(root(arg._buf))
-                if at not in touched and arg._view is None:
-                    touched.add(at)
-                    made.calls.append((Made(arg._buf, arg._buf.copy()), None))
-            elif kind == "zeros" and arg is not None:
-                _note_clear(made, arg, len(arg))
-            elif kind == "batch" and batches:
-                batches.pop()
-        elif event == "c_call":
-            _judge(made, frame, arg, looked)
-
-    with _one_at_a_time, calls.watch(told):
+    listener = _Listener()
+    made = listener.made
+    with _one_at_a_time, calls.watch(listener.told):
         before = sys.getprofile()
         collecting = gc.isenabled()
         gc.disable()  # what objects of others do at their end is no part of the call
-        recorded.otherwise, recorded.sure, recorded.work = otherwise, sure, work
-        compiling.thread = here
-        sys.setprofile(profile)
+        recorded.otherwise, recorded.sure, recorded.work = listener.otherwise, listener.sure, listener.work
+        compiling.thread = listener.thread
+        sys.setprofile(listener.profile)
         try:
             result = function()
             if behind is not None and not made.refusal:
@@ -384,6 +263,158 @@ def record(function: Callable[[], Any], behind: Callable[[Any], Any] | None = No
             if collecting:
                 gc.enable()
     return result, made
+
+
+class _Listener:
+    """Is told of launches, and of functions as they are entered and left, and makes a record of it."""
+
+    def __init__(self) -> None:
+        self.made = Record()
+        self.thread = threading.get_ident()
+        self.looked = _Looked()
+        self.batches: list[Any] = []
+        self.draws: list[Any] = []  # one, while something is drawn
+        self.touched: set[int] = set()  # memory that was launched on, or filled
+
+    # ------------------------------------------------------------ launches, and what is done in place of some
+
+    def told(self, *launch: Any) -> None:
+        if threading.get_ident() == self.thread and not self.draws and not self.made.refusal:
+            one = calls.seen(launch)
+            self.made.calls.append((one, self.batches[-1] if self.batches else None))
+            self.touched.update([address(root(a)) for a, k in zip(one.args, one.kinds) if k == "b"])
+            if any(a is backend.cpu.told.count[0] for a in launch):
+                self.made.refuse("the size of a result depends on values", sys._getframe(1))
+
+    def deaf(self) -> bool:
+        return threading.get_ident() != self.thread or bool(self.made.refusal)
+
+    def otherwise(self, result: Tensor, flag: Tensor, other: Callable[[], Tensor]) -> bool:
+        if self.deaf() or flag._buf.any():
+            return False  # and a value is read
+        made = self.made
+        before, kept = len(made.calls), result._buf.copy()
+        copy_memory(result, other())
+        more, made.calls[before:] = made.calls[before:], []
+        made.calls.append((Otherwise(flag._buf, more), None))
+        result._buf[:] = kept
+        return True
+
+    def sure(self, t: Tensor, test: Callable[[Any], bool], refusal: str) -> bool:
+        if self.deaf() or type(t._buf) is not np.ndarray:
+            return False
+        if not test(dtypes.values(t._buf, t._spec.dtype, t._spec.shape, t._spec.strides)):
+            return False
+        self.made.calls.append((Sure(t._buf, t._spec, test, refusal), None))
+        return True
+
+    def work(self, what: Any, takes: list[Tensor], gives: list[Tensor]) -> bool:
+        if self.deaf():
+            return False
+        if any(type(t._buf) is not np.ndarray or type(t._spec) is not Spec for t in (*takes, *gives)):
+            return False
+        for t in gives:
+            self.touched.add(address(root(t._buf)))
+        rows = [tuple([(t._buf, t._spec) for t in row]) for row in (takes, gives)]
+        self.made.calls.append((Work(what, *rows), None))
+        return True
+
+    # ------------------------------------------------------------ functions
+
+    def profile(self, frame: FrameType, event: str, arg: Any) -> None:
+        if self.made.refusal:
+            return
+        if event == "call":
+            kind = self.looked.kind(frame)
+            if not self.draws or kind == "read":
+                self.entered(kind, frame)
+        elif event == "return":
+            kind = self.looked.kind(frame)
+            if self.draws:
+                self.drawn(frame, arg)
+            else:
+                self.left(kind, frame, arg)
+        elif event == "c_call":
+            _judge(self.made, frame, arg, self.looked)
+
+    def entered(self, kind: str, frame: FrameType) -> None:
+        made, code = self.made, frame.f_code
+        if kind == "users" or (kind == "system" and _asked_by_user(frame)):
+            made.codes[id(code)] = code, frame.f_globals
+            if made.cut is not None:
+                made.late[id(code)] = made.codes[id(code)]
+        elif kind == "draw":
+            self.draws.append((frame, *_drawing(frame), frame.f_locals.get("out")))
+        elif kind == "engine" and made.cut is None:
+            made.backwards += 1
+            made.went_back = made.went_back or _lines(frame)
+            made.grads = True
+        elif kind == "grad" and made.cut is None:
+            made.grads = True
+            if code is _SET_GRAD and frame.f_locals["value"] is None:
+                made.cleared.setdefault(id(frame.f_locals["self"]), len(made.calls))
+        elif kind == "clear":
+            _note_clear(made, frame.f_locals["buffer"], frame.f_locals["nbytes"])
+        elif kind == "copy":
+            given = frame.f_locals
+            _note_copy(made, given["to"], given["source"], given["nbytes"])
+        elif kind == "batch":
+            given = frame.f_locals
+            self.batches.append((given["self"], given["rows"], given["numbers"]))
+        elif kind == "table":
+            _note_step(made, frame)
+        elif (why := _why_not(kind, frame)) is not None:
+            made.refuse(why, frame)
+
+    def drawn(self, frame: FrameType, arg: Any) -> None:
+        if self.draws[0][0] is not frame:
+            return
+        made = self.made
+        _, function, given, into = self.draws.pop()
+        if into is not None:
+            made.draws.append(Draw(function, given, numbers := into.copy()))
+            _note_copy(made, into, numbers, len(into))
+        elif arg is not None:
+            made.draws.append(Draw(function, given, arg))
+
+    def left(self, kind: str, frame: FrameType, arg: Any) -> None:
+        made = self.made
+        if kind == "copied" and arg is not None:
+            made_of = frame.f_locals[_COPIED[frame.f_code]]
+            to = arg._buf if isinstance(arg, Tensor) else arg
+            _note_copy(made, to, made_of, len(to))
+        elif kind == "makes" and isinstance(arg, Tensor) and isinstance(arg._buf, np.ndarray):
+            at = address(root(arg._buf))
+            if at not in self.touched and arg._view is None:
+                self.touched.add(at)
+                made.calls.append((Made(arg._buf, arg._buf.copy()), None))
+        elif kind == "zeros" and arg is not None:
+            _note_clear(made, arg, len(arg))
+        elif kind == "batch" and self.batches:
+            self.batches.pop()
+
+
+def _why_not(kind: str, frame: FrameType) -> str | None:
+    """Why a call of such a function cannot be in a program, if it cannot."""
+    name = frame.f_code.co_name
+    if kind == "read" and not (name == "data_ptr" and _ours(frame.f_back)):
+        return "a value is read"
+    if kind == "random":
+        return f"the state of random numbers is used by `{name}`"
+    if kind == "switch" and not _ours(frame.f_back):
+        return f"`{name}` is called, whose effect lasts"
+    if kind == "arrays" and any(isinstance(a, np.ndarray) for a in frame.f_locals["args"]):
+        return "an array of NumPy's is read"
+    if kind == "owner" and frame.f_locals["self"].owner is not None:
+        return "attributes of an object are read that no code names"
+    return _NEVER.get(kind)
+
+
+_NEVER = {
+    "left out": "what is called is to be left out of programs",
+    "sparse": "a sparse tensor is made",
+    "unseen": "a compiled backward is done",
+}
 
 
 def unseen() -> None:
