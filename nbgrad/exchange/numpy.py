@@ -1,9 +1,10 @@
 """NumPy's functions of tensors: `np.sin(t)`, `np.sum(t, axis=0)`, `array + t` are the ops of the same meaning, and differentiate.
 
-Promises users that a function of NumPy gives what PyTorch's counterpart gives, a tensor with its history; that one without a
-counterpart (saving, formatting and comparing are such) reads the tensors' memory as arrays and gives what NumPy gives, if no history
-is lost, and never writes there; and that an array which is asked to hold the result (`array += t`) gets it, if no history is lost.
-Which op stands for what is a table of names, looked up when called: an op that Tensor gains is found.
+Promises users that a function of NumPy gives what PyTorch's counterpart gives, a tensor with its history, or an array where PyTorch's
+tensors give one and no history is lost; that one without a counterpart (saving, formatting and comparing are such) reads the tensors'
+memory as arrays and gives what NumPy gives, if no history is lost, and never writes there; and that an array which is asked to hold the
+result (`array += t`) gets it, if no history is lost. Which op stands for what is a table of names, looked up when called: an op that
+Tensor gains is found.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from nbgrad.base.tables import cached
 from nbgrad.core.plan import common_dtype, number_type
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, requires
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.data import from_array
 from nbgrad.ops.make.filled import empty_like, full_like, ones_like, zeros_like
@@ -161,12 +162,13 @@ def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: A
 
     >>> import nbgrad
     >>> import numpy as np
-    >>> np.concatenate([nbgrad.ones(1), nbgrad.zeros(1)])
-    tensor([1., 0.])
+    >>> np.sum(nbgrad.ones(2, 2), axis=0)
+    tensor([2., 2.])
     """
     result: Any = NotImplemented
-    own = _OWN.get(function)
-    if own is not None:
+    if function in _ARRAYS and not _recorded([args, [*words.values()]]):
+        return function(*_held(args, True), **{name: _held(x, True) for name, x in words.items()})
+    if (own := _OWN.get(function)) is not None:
         result = own(*args, **words)
     elif function in _FUNCTIONS:
         found, names = _FUNCTIONS[function]
@@ -177,19 +179,80 @@ def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: A
 
 
 def _on_arrays(function: Any, args: Any, words: Any) -> Any:
-    """What tensors have no counterpart of is NumPy's own, on their memory, and no tensor; one that requires grad is refused."""
-    return function(*_held(args), **{name: _held(x) for name, x in words.items()})
+    """What tensors have no counterpart of is NumPy's own, on their memory; one that requires grad is refused."""
+    found = function(*_held(args), **{name: _held(x) for name, x in words.items()})
+    return from_array(np.asarray(found)) if function in _TENSORS else found
 
 
-def _held(x: Any) -> Any:
-    """With arrays for tensors, which NumPy may read only: nobody would count its writes."""
+def _held(x: Any, writeable: bool = False) -> Any:
+    """With arrays for tensors, which NumPy may read only where it might write: nobody would count that."""
     if isinstance(x, (list, tuple)):
-        return (list if isinstance(x, list) else tuple)([_held(item) for item in x])
+        return (list if isinstance(x, list) else tuple)([_held(item, writeable) for item in x])
     if not isinstance(x, Tensor):
         return x
     array = x.numpy().view()
-    array.flags.writeable = False
+    array.flags.writeable = writeable
     return array
+
+
+def _recorded(x: Any) -> bool:
+    return any(map(_recorded, x)) if isinstance(x, (list, tuple)) else isinstance(x, Tensor) and requires(x)
+
+
+# Of tensors without a history PyTorch's give arrays here, which programs go on with as such; a history it refuses, and we go on with.
+_ARRAYS = frozenset(
+    [
+        *(
+            np.broadcast_to,
+            np.column_stack,
+            np.concatenate,
+            np.copy,
+            np.diagonal,
+            np.dot,
+            np.dstack,
+            np.empty_like,
+        ),
+        *(
+            np.expand_dims,
+            np.full_like,
+            np.hstack,
+            np.inner,
+            np.linalg.norm,
+            np.ones_like,
+            np.outer,
+            np.ravel,
+            np.roll,
+        ),
+        *(
+            np.sort,
+            np.stack,
+            np.tile,
+            np.trace,
+            np.tril,
+            np.triu,
+            np.vdot,
+            np.vstack,
+            np.where,
+            np.zeros_like,
+        ),
+    ]
+)
+# And tensors here, though they are NumPy's own.
+_TENSORS = frozenset(
+    [
+        *(
+            np.argpartition,
+            np.choose,
+            np.delete,
+            np.diagflat,
+            np.insert,
+            np.linalg.inv,
+            np.linalg.solve,
+            np.linspace,
+        ),
+        *(np.logspace, np.ptp, np.real, np.searchsorted, np.take),
+    ]
+)
 
 
 @cached(256)

@@ -322,3 +322,54 @@ def test_conversions_and_refusals_match_torch(torch: ModuleType, action: str) ->
 def test_an_array_beside_a_tensor_is_computed_with_in_its_dtypes(torch: ModuleType, line: str) -> None:
     ours, theirs = (repr(eval(line, {"T": module, "np": np})) for module in (T, torch))
     assert ours == theirs
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's __array_wrap__
+@pytest.mark.parametrize(
+    "line",
+    """
+concatenate([t, t])
+copy(t)
+diagonal(t)
+expand_dims(t, 0)
+full_like(t, 3)
+ones_like(t)
+outer(v, v)
+ravel(t)
+roll(v, 1)
+stack([t, t])
+tril(t)
+where(t > 2, t, 0)
+sort(v)
+dot(v, v)
+dot(t, v)
+vstack([t, t])
+column_stack([v, v])
+tile(v, 2)
+linalg.norm(v)
+linalg.norm(t, axis=1)
+broadcast_to(v, (2, 3))
+take(v, [0, 1])
+searchsorted(v, 2)
+linalg.inv(q)
+linalg.solve(q, q[0])
+insert(v, 0, 1.0)
+delete(v, 0)
+linspace(v, v, 2)
+argsort(v)
+clip(t, 1, 2)
+squeeze(t)
+cumsum(t, 0)
+""".strip().splitlines(),
+)
+def test_numpys_functions_give_arrays_and_tensors_as_pytorchs_do(torch: ModuleType, line: str) -> None:
+    def found(module: ModuleType) -> Any:
+        v = module.tensor([3.0, 1.0, 2.0])
+        names = {"t": module.arange(6.0).reshape(2, 3), "v": v, "q": module.tensor([[2.0, 1.0], [1.0, 3.0]])}
+        return eval(f"np.{line}", {"np": np} | names)
+
+    ours, theirs = found(T), found(torch)
+    assert isinstance(ours, T.Tensor) == isinstance(theirs, torch.Tensor)
+    assert isinstance(ours, T.Tensor) or type(ours) is type(theirs)
+    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), 1e-6)
