@@ -9,6 +9,7 @@ need to know: that an array is a turn's own, that a sum has an order.
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,11 +43,23 @@ def compiled(
     name: str, text: str, names: Names | None, helpers: Mapping[str, Any], made_from: str
 ) -> functions.Compiled:
     """A text's function as Numba compiles it."""
+    if "+= np." in text:
+        text = _ADDED.sub(_by_loops, text)
     if names is not None:
         text = quicker(text, names)
-    if "np.dot(" in text and not functions.has_blas():
-        text = text.replace("np.dot(", "own_dot(")
+    if "dot(" in text and not functions.has_blas():
+        text = re.sub(r"\badd_dot\(", "own_add_dot(", text.replace("np.dot(", "own_dot("))
     return functions.Compiled(functions.plain(name, text, helpers, made_from), text, helpers)
+
+
+# Products that are added to what a name, or a part of it, stands for.
+_ADDED = re.compile(r"^( *)(\S.*) \+= np\.(dot|outer)\((.*)\)$", re.MULTILINE)
+
+
+def _by_loops(found: re.Match[str]) -> str:
+    space, target, how, operands = found.groups()
+    whole = re.sub(r"\[:(, :)*\]$", "", target)
+    return f"{space}add_{how}({operands}, {whole})"
 
 
 def quicker(text: str, names: Names) -> str:

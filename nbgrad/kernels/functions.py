@@ -1,9 +1,10 @@
 """Functions of numbers and arrays whose text was generated: compiled by Numba for the arguments that they meet.
 
 Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
-`own_dot` (products without SciPy), `prange`, `add_up` (a sum that may be taken in any order), `rise` and `fall` (the same of `max` and
-`min`), `one_by_one` (in a loop that shall be no vectors), `clear` (an array is zero), `own_exp` and others (the library's own, of which
-loops are made vectors) and the helpers given stand for themselves in it.
+`add_dot` and `add_outer` (products that are added), `own_dot` and `own_add_dot` (products without SciPy), `prange`, `add_up` (a sum
+that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that shall be no vectors),
+`clear` (an array is zero), `own_exp` and others (the library's own, of which loops are made vectors) and the helpers given stand for
+themselves in it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import functools
 import importlib
 import inspect
 import math
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +38,7 @@ _INNER = {
     "no_cfunc_wrapper": True,
 }  # of what compiled code alone calls
 _helpers: Table[Any, Any] = Table("kernels.functions.helpers", 256)
+u = np.uintp
 
 
 def reserve(a: Any, n: int) -> Any:
@@ -53,43 +56,121 @@ def reserve(a: Any, n: int) -> Any:
 reserve.is_reserve = True  # type: ignore[attr-defined]
 
 
-def own_dot(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.dot` where Numba has no BLAS, which it takes from SciPy: for each kind of call Numba sees one of these branches."""
+def add_dot(a: Any, b: Any, into: Any) -> None:
+    """`into += np.dot(a, b)`, by a loop: Numba takes 4 s for an addition of whole arrays. Small products are not worth a call."""
+    if into.ndim == 2:
+        if a.shape[0] * b.size <= 512:
+            _add_rows(a, b, into)
+        else:
+            found = np.dot(a, b)
+            for i in range(into.shape[0]):
+                for j in range(into.shape[1]):
+                    into[i, j] += found[i, j]
+    else:
+        found = np.dot(a, b)
+        for i in range(into.shape[0]):
+            into[i] += found[i]
+
+
+def add_outer(a: Any, b: Any, into: Any) -> None:
+    for i in range(into.shape[0]):
+        for j in range(into.shape[1]):
+            into[i, j] += a[i] * b[j]
+
+
+def _add_rows(a: Any, b: Any, into: Any) -> None:
+    for i in range(into.shape[0]):
+        for k in range(b.shape[0]):
+            t = a[i, k]
+            for j in range(into.shape[1]):
+                into[i, j] += t * b[k, j]
+
+
+def _add_blocks(a: Any, b: Any, into: Any) -> None:
+    """Two rows of `into` and four of b at a time. Blocks of b, 64 high and 128 wide, lie in a room of one width, so that LLVM sees that its
+    rows are apart, and that indices are not negative."""
+    m, n, depth = a.shape[0], b.shape[1], b.shape[0]
+    room = np.empty(64 * 128, a.dtype)
+    few = np.empty(2 * 64, a.dtype)
+    zero = a.dtype.type(0)
+    for first in range(0, depth, 64):
+        high = min(64, depth - first)
+        fours = (high + 3) // 4
+        for left in range(0, n, 128):
+            wide = min(128, n - left)
+            for k in range(4 * fours):
+                for j in range(wide):
+                    room[u(128 * k + j)] = b[u(first + k), u(left + j)] if k < high else zero
+            for half in range((m + 1) // 2):
+                i = 2 * half
+                both = i + 1 < m
+                for k in range(4 * fours):
+                    few[2 * k] = a[i, first + k] if k < high else zero
+                    few[2 * k + 1] = a[i + 1, first + k] if k < high and both else zero
+                for four in range(fours):
+                    k = 512 * four
+                    at = 8 * four
+                    p0, p1, p2, p3 = few[at], few[at + 2], few[at + 4], few[at + 6]
+                    q0, q1, q2, q3 = few[at + 1], few[at + 3], few[at + 5], few[at + 7]
+                    for j in range(wide):
+                        b0, b1 = room[u(k + j)], room[u(k + 128 + j)]
+                        b2, b3 = room[u(k + 256 + j)], room[u(k + 384 + j)]
+                        into[u(i), u(left + j)] += p0 * b0 + p1 * b1 + p2 * b2 + p3 * b3
+                        if both:
+                            into[u(i + 1), u(left + j)] += q0 * b0 + q1 * b1 + q2 * b2 + q3 * b3
+
+
+def own_add_dot(a: Any, b: Any, into: Any) -> None:
+    """`add_dot` where Numba has no BLAS, which it takes from SciPy: for each kind of call Numba sees one of these branches."""
     if a.shape[-1] != b.shape[0]:
         raise ValueError("incompatible array sizes for np.dot(a, b)")
     if a.ndim == 2:
         if b.ndim == 2:
-            if out is None:
-                out = np.empty((a.shape[0], b.shape[1]), a.dtype)
-            for i in range(a.shape[0]):
-                for j in range(b.shape[1]):
-                    out[i, j] = 0
-                for k in range(b.shape[0]):
-                    t = a[i, k]
-                    for j in range(b.shape[1]):
-                        out[i, j] += t * b[k, j]
-            return out
-        if out is None:
-            out = np.empty(a.shape[0], a.dtype)
-        for i in range(a.shape[0]):
-            s = a.dtype.type(0)
+            if b.size <= 64:
+                _add_rows(a, b, into)
+            else:
+                _add_blocks(a, b, into)
+        elif a.strides[0] < a.strides[1]:
             for k in range(b.shape[0]):
-                s += a[i, k] * b[k]
-            out[i] = s
-        return out
-    if b.ndim == 2:
-        if out is None:
-            out = np.empty(b.shape[1], a.dtype)
-        for j in range(b.shape[1]):
-            out[j] = 0
-        for k in range(b.shape[0]):
+                for i in range(a.shape[0]):
+                    into[i] += a[i, k] * b[k]
+        else:
+            for i in range(a.shape[0]):
+                s = a.dtype.type(0)
+                for k in range(b.shape[0]):
+                    s += a[i, k] * b[k]
+                into[i] += s
+    else:
+        for k in range(a.shape[0]):
             for j in range(b.shape[1]):
-                out[j] += a[k] * b[k, j]
-        return out
-    s = a.dtype.type(0)
-    for k in range(a.shape[0]):
-        s += a[k] * b[k]
-    return s
+                into[j] += a[k] * b[k, j]
+
+
+def own_dot(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.dot` where Numba has no BLAS."""
+    if a.shape[-1] != b.shape[0]:
+        raise ValueError("incompatible array sizes for np.dot(a, b)")
+    if a.ndim == 2:
+        if b.ndim == 2:
+            made = np.empty((a.shape[0], b.shape[1]), a.dtype) if out is None else out
+            for i in range(made.shape[0]):
+                for j in range(made.shape[1]):
+                    made[i, j] = 0
+        else:
+            made = np.empty(a.shape[0], a.dtype) if out is None else out
+            for i in range(made.shape[0]):
+                made[i] = 0
+    elif b.ndim == 2:
+        made = np.empty(b.shape[1], a.dtype) if out is None else out
+        for i in range(made.shape[0]):
+            made[i] = 0
+    else:
+        s = a.dtype.type(0)
+        for k in range(a.shape[0]):
+            s += a[k] * b[k]
+        return s
+    own_add_dot(a, b, made)
+    return made
 
 
 @cached(1)
@@ -128,6 +209,7 @@ def clear(a: Any) -> None:
 
 
 _FOLDS = (add_up, rise, fall, one_by_one, clear)  # which Numba sees as `fold` has them
+_HELPERS = (reserve, own_dot, add_dot, add_outer, own_add_dot)
 
 # By the name that `math` has for them; each is a text without branches (`kernels/texts`).
 ELEMENTARY = {
@@ -151,11 +233,43 @@ def elementary(name: str) -> Callable[..., Any]:
 
 def plain(name: str, text: str, helpers: Mapping[str, Any], made_from: str) -> Callable[..., Any]:
     """The function as Python runs it."""
-    scope = {"np": np, "math": math, "u": np.uintp, "reserve": reserve, "own_dot": own_dot, "prange": prange}
-    scope |= {f.__name__: f for f in _FOLDS}
+    scope = {"np": np, "math": math, "u": u, "prange": prange}
+    scope |= {f.__name__: f for f in (*_FOLDS, *_HELPERS)}
     scope |= {f"own_{name}": getattr(math, name) for name in ELEMENTARY}
     scope |= helpers
     return source.function(name, text, scope, "gradients of plain functions", made_from)
+
+
+def _called_by(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """A helper, and those of its own file that it calls, by name."""
+    found = {f.__name__: f}
+    for g in _parts_of(f).values():
+        if g.__name__ not in found:
+            found |= _called_by(g)
+    return found
+
+
+def _parts_of(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    if not (f.__module__ or "").startswith("nbgrad."):  # what was written for a call has its own
+        return {}
+    named = {n: f.__globals__.get(n) for n in f.__code__.co_names}
+    return {
+        n: g for n, g in named.items() if isinstance(g, types.FunctionType) and g.__module__ == f.__module__
+    }
+
+
+def _as_seen(helper: Callable[..., Any]) -> Any:
+    """As Numba is to see it."""
+    found = _helpers.get(helper)
+    if found is None:
+        from numba import njit
+
+        seen, parts = helper, {n: _as_seen(g) for n, g in _parts_of(helper).items()}
+        if parts:
+            scope = {**helper.__globals__, **parts}
+            seen = types.FunctionType(helper.__code__, scope, helper.__name__, helper.__defaults__)
+        found = _helpers.keep(helper, njit(**_INNER)(seen))
+    return found
 
 
 class Compiled:
@@ -195,8 +309,8 @@ class Compiled:
 
             with suppress(entries.Refused, OSError):
                 helpers = {**self.helpers, **self._own}
-                helpers |= {f.__name__: f for f in (reserve, own_dot) if f"{f.__name__}(" in self.text}
-                texts = {name: inspect.getsource(helper) for name, helper in helpers.items()}
+                helpers |= {f.__name__: f for f in _HELPERS if re.search(rf"\b{f.__name__}\(", self.text)}
+                texts = {n: inspect.getsource(f) for h in helpers.values() for n, f in _called_by(h).items()}
                 return entries.entry(self.function.__name__, self.text, self._seen, texts, codes)
         return self.jitted
 
@@ -206,7 +320,7 @@ class Compiled:
 
     def _seen(self) -> Callable[..., Any]:
         """As Numba is to see it: what it calls is compiled as well."""
-        from numba import njit, prange
+        from numba import prange
 
         scope = {**self.function.__globals__, "prange": prange}
         folds = [f.__name__ for f in _FOLDS if f"{f.__name__}(" in self.text]
@@ -219,8 +333,9 @@ class Compiled:
 
             for helper in self._own.values():
                 helper.__globals__.update({name: getattr(vmath, name) for name in HELPERS})
-        for name, helper in {"reserve": reserve, "own_dot": own_dot, **self.helpers, **self._own}.items():
-            scope[name] = _helpers.get(helper) or _helpers.keep(helper, njit(**_INNER)(helper))
+        every: dict[str, Any] = {f.__name__: f for f in _HELPERS}
+        for name, helper in {**every, **self.helpers, **self._own}.items():
+            scope[name] = _as_seen(helper)
         f = self.function
         return types.FunctionType(f.__code__, scope, f.__name__, f.__defaults__)
 

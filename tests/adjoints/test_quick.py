@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nbgrad import differentiable
+from nbgrad.adjoints import quick
 from nbgrad.adjoints.quick import Names, quicker
 from nbgrad.kernels import functions
 
@@ -194,3 +195,43 @@ def test_a_product_of_what_does_not_fit() -> None:
     for a, b in (((2, 3), (2, 3)), ((2, 3), (2,)), ((3,), (2, 3)), ((3,), (2,))):
         with pytest.raises(ValueError, match="incompatible array sizes"):
             functions.own_dot(np.ones(a), np.ones(b))
+
+
+@pytest.mark.slow
+def test_products_of_any_size_and_layout() -> None:
+    """With a BLAS and without: added to what is there, across the edges of blocks and of what is small."""
+    from numba import njit
+
+    with_blas, own = (functions._as_seen(f) for f in (functions.add_dot, functions.own_add_dot))
+    calls = [njit(lambda a, b, o, f=f: f(a, b, o)) for f in (with_blas, own)]
+    draw = np.random.default_rng(1)
+    for m, k, n in (
+        (1, 1, 1),
+        (3, 0, 4),
+        (0, 3, 4),
+        (8, 8, 8),
+        (9, 8, 9),
+        (65, 64, 129),
+        (67, 131, 257),
+        (2, 200, 1),
+    ):
+        a, b, v = draw.normal(size=(m, k)), draw.normal(size=(k, n)), draw.normal(size=k)
+        for x, y in ((a, b), (np.asfortranarray(a), b), (a, np.asfortranarray(b)), (a, v), (v, b)):
+            start = draw.normal(size=np.shape(x @ y))
+            for call in calls:
+                out = start.copy()
+                call(x, y, out)
+                np.testing.assert_allclose(out, start + x @ y, rtol=1e-12, atol=1e-12)
+
+
+def test_no_whole_arrays_are_added() -> None:
+    """For which Numba takes seconds."""
+
+    def products(A, B, v):
+        return np.sum(A @ (B[:2] @ v) + A @ B[:2, 0])
+
+    args = np.ones((2, 2)), np.ones((3, 4)), np.ones(4)
+    made = differentiable(products)._make("adjoint", differentiable(products)._kinds(args), None)
+    assert "] += np." in made.text
+    seen = quick.compiled(made.name, made.text, made.text.known, made.helpers, "products").text
+    assert "] += np." not in seen and "add_dot(" in seen and "add_outer(" in seen
