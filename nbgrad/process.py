@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor
+from nbgrad.kernels.launch import thread_count
 from nbgrad.memory.device import set_default_device
 from nbgrad.memory.dtypes import bool_, dtype, set_default_dtype
 from nbgrad.ops.host.storage import UntypedStorage
@@ -32,10 +33,7 @@ def get_num_interop_threads() -> int:
 
 def set_num_interop_threads(num: int) -> None:
     """How many threads PyTorch would run scripts on. It is kept, once in a process, and changes nothing here."""
-    if isinstance(num, bool) or not isinstance(num, int):
-        raise RuntimeError(f"set_num_interop_threads expects an int, but got {type(num).__name__}")
-    if num <= 0:
-        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    thread_count("set_num_interop_threads", num)
     if _interop:
         raise RuntimeError(
             "Error: cannot set number of interop threads after parallel work has started or set_num_interop_threads called"

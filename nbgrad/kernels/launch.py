@@ -105,11 +105,19 @@ def set_num_threads(n: int) -> None:
     >>> torch.set_num_threads(before)
     """
     global _threads
+    _threads = thread_count("set_num_threads", n)
+
+
+def thread_count(name: str, n: Any) -> int:
+    """What was given as a number of threads, if it is one."""
     if not isinstance(n, int) or isinstance(n, bool):
-        raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
+        raise RuntimeError(f"{name} expects an int, but got {type(n).__name__}")
+    if not -(2**31) <= n < 2**31:
+        fits = -(2**63) <= n < 2**63
+        raise ValueError(f"Overflow when unpacking long{'' if fits else ' long'}")
     if n <= 0:
-        raise RuntimeError("set_num_threads expects a positive integer")
-    _threads = n
+        raise RuntimeError(f"{name} expects a positive integer")
+    return n
 
 
 def _in_child() -> None:

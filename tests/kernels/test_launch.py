@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.support import T
+
 # Four threads launch parallel kernels at once; then a forked child, whose parent has helpers that it has not, does too.
 PROGRAM = """
 import os, sys, threading
@@ -120,3 +122,13 @@ def test_blas_keeps_to_one_thread_while_ours_multiply() -> None:
     finally:
         nbgrad.set_num_threads(before[0])
         blas.set_threads(before[1])
+
+
+@pytest.mark.parametrize("setter", ["set_num_threads", "set_num_interop_threads"])
+@pytest.mark.parametrize(("count", "kind"), [(2**31, "long"), (-(2**31) - 1, "long"), (2**63, "long long")])
+def test_more_threads_than_an_int_counts(setter: str, count: int, kind: str) -> None:
+    """They were started, one after another, until there was no memory left."""
+    before = T.get_num_threads()
+    with pytest.raises(ValueError, match=f"^Overflow when unpacking {kind}$"):
+        getattr(T, setter)(count)
+    assert T.get_num_threads() == before

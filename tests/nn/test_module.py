@@ -1,7 +1,9 @@
 """`Module`: what is registered, walked, saved, loaded, hooked and printed, each scene held against PyTorch's."""
 
 import copy
+import gc
 import pickle
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import import_module
@@ -477,3 +479,17 @@ def test_handles_of_hooks_are_removable() -> None:
     handle.remove()
     assert not m._forward_hooks
     np.testing.assert_array_equal(m(T.tensor([-1.0, 2.0])).numpy(), [0, 2])
+
+
+def test_what_was_loaded_goes_with_its_last_name() -> None:
+    """No cycle keeps a state dict's tensors until Python looks for cycles."""
+    net = T.nn.Linear(2, 3)
+    state = copy.deepcopy(net).state_dict()
+    loaded = weakref.ref(state["weight"])
+    gc.disable()
+    try:
+        net.load_state_dict(state)
+        del state
+        assert loaded() is None
+    finally:
+        gc.enable()

@@ -1,5 +1,6 @@
 """Pooling over geometries drawn at random, beside PyTorch: values, places, first and second gradients, refusals."""
 
+import itertools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -240,3 +241,20 @@ def test_a_pooled_line_is_no_view() -> None:
     y = T.nn.functional.max_pool1d(T.ones(1, 4), 2)
     assert y._base is None
     assert y.shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "name", ["max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool"]
+)
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_pooling_in_every_order_of_memory(name: str, dims: int, requires_grad: bool) -> None:
+    """Where the channels lie last, or the samples do, values are those of a contiguous tensor."""
+    pool = getattr(T.nn.functional, f"{name}{dims}d")
+    given = (2, 3, 2) if name == "lp_pool" else (3,)
+    x = T.arange(2 * 5 * 6**dims).mul(7).remainder(101).to(T.float32).reshape(2, 5, *[6] * dims)
+    expected = pool(x, *given)
+    for order in itertools.permutations(range(x.ndim)):
+        back = [order.index(d) for d in range(x.ndim)]
+        lying = x.permute(order).contiguous().permute(back).requires_grad_(requires_grad)
+        T.testing.assert_close(pool(lying, *given), expected, msg=f"{order}", check_stride=False)

@@ -961,24 +961,7 @@ class Module:
         if metadata is not None:
             copied._metadata = metadata
 
-        def load(module: Module, local: dict[str, Any], prefix: str) -> None:
-            known = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                known["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(local, prefix, known, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    path = f"{prefix}{name}."
-                    load(child, {k: v for k, v in local.items() if k.startswith(path)}, path)
-            keys = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, keys) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
-                        "if incompatible_keys need to be modified, it should be done inplace."
-                    )
-
-        load(self, copied, "")
+        _load(self, copied, "", metadata or {}, assign, (missing, unexpected, errors))
         if strict:
             for words, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
@@ -1256,6 +1239,34 @@ def _not_hooked(result: Any) -> None:
         f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}",
         stacklevel=4,
     )
+
+
+def _load(
+    module: Module,
+    local: dict[str, Any],
+    prefix: str,
+    metadata: Mapping[str, Any],
+    assign: bool,
+    noted: tuple[list[str], list[str], list[str]],
+) -> None:
+    """A module's own tensors, those of the modules in it, then its hooks. Keys that are missing, those too much and errors are noted."""
+    known = metadata.get(prefix[:-1], {})
+    if assign:
+        known["assign_to_params_buffers"] = assign
+    module._load_from_state_dict(local, prefix, known, True, *noted)
+    for name, child in module._modules.items():
+        if child is not None:
+            path = f"{prefix}{name}."
+            _load(
+                child, {k: v for k, v in local.items() if k.startswith(path)}, path, metadata, assign, noted
+            )
+    keys = _IncompatibleKeys(*noted[:2])
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, keys) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                "if incompatible_keys need to be modified, it should be done inplace."
+            )
 
 
 __all__ = [

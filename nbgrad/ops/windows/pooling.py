@@ -128,7 +128,8 @@ def max_pool1d(
 def _of_lines(input: Spec, given: tuple[Ints, ...], ceil: bool) -> tuple[Spec, Prepared, Spec]:
     """How lines lie as planes of one row, what takes the largest of these, and how they lie as lines again."""
     shape, strides = tuple(input.shape), tuple(input.strides)
-    planes = input.like((*shape[:-1], 1, shape[-1]), (*strides[:-1], shape[-1] * strides[-1], strides[-1]))
+    # The row's step is 0, which no format has: with channels last the values would lie so, too, and not as the lines do.
+    planes = input.like((*shape[:-1], 1, shape[-1]), (*strides[:-1], 0, strides[-1]))
     kernel, step, pad, far = given
     of_planes = ((1, *kernel), (1, *(step or kernel)), (0, *pad), (1, *far))
     how = geometry.of_max_pool(tuple(planes.shape), 2, of_planes, ceil)
