@@ -70,7 +70,8 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any =
     names = {"__call__": _UFUNCS, "reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})
     function = getattr(Tensor, names.get(ufunc.__name__, ""), None)
     if function is None or (words and method == "__call__"):
-        return NotImplemented if out else _on_arrays(getattr(ufunc, method), inputs, words)
+        found = NotImplemented if out else _on_arrays(getattr(ufunc, method), inputs, words)
+        return found if found is NotImplemented or method == "outer" else _tensors(found)
     if out:  # which PyTorch's methods do not take
         words["out"] = out[0]
         op = getattr(function, "op", None)
@@ -181,7 +182,14 @@ def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: A
 def _on_arrays(function: Any, args: Any, words: Any) -> Any:
     """What tensors have no counterpart of is NumPy's own, on their memory; one that requires grad is refused."""
     found = function(*_held(args), **{name: _held(x) for name, x in words.items()})
-    return from_array(np.asarray(found)) if function in _TENSORS else found
+    return _tensors(found) if function in _TENSORS else found
+
+
+def _tensors(found: Any) -> Any:
+    """Arrays of numbers as tensors."""
+    if isinstance(found, tuple):
+        return tuple([_tensors(x) for x in found])
+    return from_array(np.asarray(found)) if np.asarray(found).dtype != object else found
 
 
 def _held(x: Any, writeable: bool = False) -> Any:

@@ -154,9 +154,19 @@ def _is_sequence(x: Any) -> bool:
     return hasattr(type(x), "__getitem__")
 
 
+_LISTS = (
+    list,
+    tuple,
+    np.ndarray,
+)  # which give the same by index and one after the other; a Series of pandas does not
+
+
 def _elements(x: Any) -> list[Any]:
     try:
-        return list(x)
+        row = list(x)
+        if row and type(x) not in _LISTS:
+            x[0]
+        return row
     except Exception:
         raise ValueError(f"could not determine the shape of object type '{type(x).__name__}'") from None
 
@@ -191,10 +201,11 @@ def _refused(x: Any) -> Exception:
     return RuntimeError(f"Could not infer dtype of {type(x).__name__}")
 
 
-def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape that the first of each sequence tell, and the numbers in it."""
+def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any], list[Any]]:
+    """The shape that the first of each sequence tell, the numbers in it, and these as indexing gives them, by which PyTorch infers."""
     shape: list[int] = []
     level, inner = [data], data  # all that stands at one depth, and the first of it
+    above: list[Any] = []  # what stands one depth less deep
     while _is_sequence(inner):
         if isinstance(inner, str) or len(shape) > 128:
             raise ValueError(f"too many dimensions '{type(inner).__name__}'")
@@ -204,13 +215,15 @@ def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
         n, dim = len(rows[0]), len(shape)
         shape.append(n)
         if not n:
-            return tuple(shape), []
+            return tuple(shape), [], []
         for row in rows:
             if len(row) != n:
                 raise ValueError(f"expected sequence of length {n} at dim {dim} (got {len(row)})")
-        level = [x for row in rows for x in row]
+        above, level = level, [x for row in rows for x in row]
         inner = level[0]
-    return tuple(shape), level
+    if all([type(x) in _LISTS for x in above]):
+        return tuple(shape), level, level
+    return tuple(shape), level, [x[k] for x in above for k in range(shape[-1])]
 
 
 def _number(x: Any, d: _dtype) -> Any:
@@ -293,8 +306,8 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a single "
             "numpy.ndarray with numpy.array() before converting to a tensor."
         )
-    shape, values = _flatten(data)
-    d = _infer(values) if dtype is None else dtypes.to_dtype(dtype, "tensor")
+    shape, values, items = _flatten(data)
+    d = _infer(items) if dtype is None else dtypes.to_dtype(dtype, "tensor")
     memory = _of_numbers([_number(x, d) for x in values], d)
     return wrap(backend.of_array(memory), spec(d, shape, None, cpu))
 
