@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints import library, ops
-from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_none
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Listed, Object, Value, is_array, is_none
 from nbgrad.adjoints.ir import ONE, ZERO, Apply, At, Const, Expr, Refused, Span, View, const, kind_of
 
 
@@ -48,6 +48,8 @@ def truth(b: Builder, e: Expr) -> Expr:
 def array_of(b: Builder, x: Value) -> View | Elementwise:
     if isinstance(x, Items) and is_listed(x):
         x = on_array(b, None, x)
+    if isinstance(x, Listed):
+        return b.array_of_list(x)
     if not isinstance(x, View | Elementwise):
         b.refuse("an array is needed here")
     return x
@@ -146,7 +148,7 @@ def on_copy(b: Any, hint: str | None, a: Value) -> Value:
 
 def on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None = None) -> Value:
     """np.array of a tuple or list of numbers, or of rows of them; or of an array, which is a copy."""
-    x = object
+    x = array_of(b, object) if isinstance(object, Listed) else object
     if isinstance(x, Expr):  # an array without dimensions is a number
         as_float = dtype is not None and kind_of(dtype_of(b, dtype, "")) == "float" and b.kind(x) != "float"
         return b.let(hint, Apply("float", (b.leaf(x),)) if as_float else x)

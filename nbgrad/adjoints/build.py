@@ -87,6 +87,16 @@ class Items:
 
 
 @dataclass(eq=False, slots=True)
+class Listed:
+    """A list of tuples or arrays, of which room holds as many as a counter says, from a place on."""
+
+    rooms: Any
+    count: Expr
+    of: str  # the room of the list itself, by which it is told from others
+    low: Expr = ZERO
+
+
+@dataclass(eq=False, slots=True)
 class Object:
     """Any other object of Python's, known while lowering."""
 
@@ -99,7 +109,7 @@ class Object:
         return id(self.value)
 
 
-Value: TypeAlias = Expr | View | Elementwise | Items | Object
+Value: TypeAlias = Expr | View | Elementwise | Items | Listed | Object
 Index: TypeAlias = list[Expr]
 
 
@@ -143,6 +153,9 @@ class Builder:
         self.grown: set[str] = set()
         self.lists: set[str] = set()  # arrays that are lists to who wrote the program
 
+    def array_of_list(self, x: Listed) -> View:
+        raise NotImplementedError
+
     def refuse(self, why: str, instead: str = "", node: ast.AST | None = None) -> NoReturn:
         raise Refused(self.refusal(why, instead, node))
 
@@ -153,7 +166,8 @@ class Builder:
     # ------------------------------------------------ scalars
 
     def fresh(self, hint: str | None) -> str:
-        return self.program.fresh((hint or "").strip("_") or "t")
+        name = (hint or "").strip("_")
+        return self.program.fresh(name if name.isidentifier() else "t")
 
     def kind(self, e: Expr) -> str:
         return ops.kind(e, self.program.kinds, self.program.arrays)

@@ -22,6 +22,7 @@ from nbgrad.adjoints import (
     keyed,
     library,
     linear,
+    listed,
     matrices,
     ops,
     pieces,
@@ -38,23 +39,17 @@ from nbgrad.adjoints.arrangements import (
     truth,
     written_to,
 )
-from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_none
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Listed, Object, Value, is_array, is_none
 from nbgrad.adjoints.ir import (
     ONE,
     ZERO,
     Apply,
-    Array,
     Branch,
     Const,
     Expr,
     Grow,
-    Make,
-    Span,
     View,
     const,
-    is_leaf,
-    kind_of,
-    whole,
 )
 
 _SCALAR = {  # of one or two numbers, or element by element
@@ -208,6 +203,10 @@ def _listed(b: Any, of: type, x: Value, hint: str | None) -> Value:
     """tuple or list of what may be gone over."""
     if isinstance(x, Items):
         return Items(list(keyed.over(b, x).items), of)
+    if isinstance(x, Listed):
+        if isinstance(x.count, Const):
+            return Items(b.unpacked(x, x.count.value), of)
+        b.refuse(f"{of.__name__} of a list whose length is not known", "use the list")
     n = b.root(b.shape(array := array_of(b, x))[0])
     if isinstance(n, Const):
         return Items(b.unpacked(array, n.value), of)
@@ -326,46 +325,37 @@ def _hashable(f: Any) -> bool:
     return callable(f) and getattr(type(f), "__hash__", None) is not None
 
 
-def new_list(b: Builder) -> View:
-    """Room that grows; it is made once, before all, as how much of it is used is a number of its own."""
-    v = new_room(b, "items", "")
-    b.lists.add(v.base)
-    return v
+def _new_list(b: Builder) -> Value:
+    return listed.new_list(b)
 
 
-def new_room(b: Builder, hint: str, dtype: str) -> View:
-    base = b.fresh(hint)
-    b.program.arrays[base] = Array(1, dtype, (ZERO,))
-    b.first.append([Make(base, (ZERO,), False)])
-    b.grown.add(base)
-    return whole(base, 1)
-
-
-def push(b: Builder, v: Value, at: Value, x: Value) -> Object:
-    if not isinstance(x, Expr):
-        b.refuse("a list of something else than numbers", "write to an array")
-    assert isinstance(v, View) and isinstance(at, Expr)
-    array, of = b.array(v.base), b.dtype(x)
-    if array.dtype == "" or (array.dtype == "bool" and of == "int64"):
-        array.dtype = of
-    if ops.join(array.kind, kind_of(of)) != array.kind:
-        b.refuse("a list of integers gets a float", "begin with a float")
-    e = b.let(None, x) if not is_leaf(x) else x
-    b.block.append(Grow(v.base, b.binary("add", at, ONE)))
-    b.store(b.load(v, [at]), e)
+def _push(b: Builder, v: Value, at: Value, x: Value) -> Value:
+    listed.push(b, v, at, x)
     return Object(None)
 
 
-def held(b: Builder, v: Value, n: Value) -> View:
-    """What of its room a list uses."""
-    if not isinstance(v, View) or not isinstance(n, Expr):
-        b.refuse("a list that is something else in between", "use two names")
-    if b.array(v.base).dtype == "":
-        b.array(v.base).dtype = "float64"
-    return View(v.base, (Span(ZERO, n),), (0,))
+def _held(b: Builder, v: Value, n: Value) -> Value:
+    return listed.held(b, v, n)
 
 
-OF_LISTS: tuple[Callable[..., Value], ...] = new_list, push, held
+def _changes(b: Builder, v: Value) -> Value:
+    assert isinstance(v, View)
+    listed.changes(b, v.base)
+    return Object(None)
+
+
+def _same(b: Builder, v: Value, other: Value) -> Value:
+    listed.same(b, v, other)
+    return Object(None)
+
+
+def _anew(b: Any, v: Value) -> Value:
+    assert isinstance(v, View)
+    listed.anew(b, v.base)
+    return Object(None)
+
+
+OF_LISTS: tuple[Callable[..., Value], ...] = _new_list, _push, _held, _changes, _same, _anew
 
 
 def converted(b: Builder, f: Any, args: list[Value]) -> Value:
@@ -410,6 +400,11 @@ def method(b: Builder, name: str, args: list[Value], named: dict[str, Value], hi
 
 def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A function or method by NumPy's name."""
+    if args and isinstance(args[0], Listed):
+        apart = name in ("concatenate", "hstack") and len(args) == 1
+        args = [listed.joined(b, args[0]) if apart else array_of(b, args[0]), *args[1:]]
+        if name in ("concatenate", "hstack", "stack", "vstack") and len(args) == 1 and not named:
+            return args[0]
     if name in _NEUTRAL and named.keys() & {"where", "initial"}:
         return functions.of_some(b, name, _NEUTRAL[name], args, named, lambda *given: call(b, *given))
     made: Any = _BY_NAME.get(name)
@@ -468,4 +463,4 @@ _BY_NAME = (
     arrangements.FUNCTIONS | functions.FUNCTIONS | linear.FUNCTIONS | contract.FUNCTIONS | pieces.FUNCTIONS
 )
 
-__all__ = ["call", "function", "method", "new_room", "writes_out"]
+__all__ = ["call", "function", "method", "writes_out"]

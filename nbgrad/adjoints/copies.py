@@ -17,6 +17,7 @@ from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Room, Turn
 class Copies(Room):
     def shared(self, a: str, b: str) -> None:
         """`a` holds what `b` and its twins hold."""
+        a, b = (self.room_of.get(base, base) for base in (a, b))
         others = {b, *(n for pair in self.twins if b in pair for n in pair)} - {a}
         self.twins = self.twins | {frozenset((a, n)) for n in others}
 
@@ -25,6 +26,7 @@ class Copies(Room):
 
     def written(self, base: str) -> None:
         """Refuse a write that a twin's name would have to show, or to what belongs to the module."""
+        base = self.room_of.get(base, base)
         if any(base == v.base for v in self.of_module.values()):
             self.refuse(f"{base} is an array of the module, which stays as it is", "write to a copy: .copy()")
         for pair in sorted(self.twins, key=sorted):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import calls, contract, keyed, ops
+from nbgrad.adjoints import calls, contract, keyed, listed, ops
 from nbgrad.adjoints.arrangements import product_of
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, is_array, is_keyed
+from nbgrad.adjoints.build import Elementwise, Items, Listed, Object, Value, is_array, is_keyed
 from nbgrad.adjoints.firsts import Unset
 from nbgrad.adjoints.indices import Indices
 from nbgrad.adjoints.ir import (
@@ -34,7 +34,7 @@ from nbgrad.adjoints.ir import (
     loads,
 )
 from nbgrad.adjoints.room import INSTEAD, SEEN_FROM, Env, Inside
-from nbgrad.adjoints.sugar import DICT, HELD, LIST, MERGE, PUSH, PUT
+from nbgrad.adjoints.sugar import ANEW, CHANGES, DICT, HELD, LIST, MERGE, PUSH, PUT, SAME
 
 BINARY: dict[type, str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide"},
@@ -49,7 +49,9 @@ _COMPARE: dict[type, str] = {
 
 _WRITTEN_OUT = 256  # numbers of an array of the module
 _OF_STARS = (max, min, math.hypot)  # which take an array as they take its elements
-_OF_LISTS = dict(zip((LIST, PUSH, HELD, DICT, PUT, MERGE), (*calls.OF_LISTS, *keyed.OF_DICTS)))
+_OF_LISTS = dict(
+    zip((LIST, PUSH, HELD, CHANGES, SAME, ANEW, DICT, PUT, MERGE), (*calls.OF_LISTS, *keyed.OF_DICTS))
+)
 _NOT_WRITTEN_OUT = (*calls.OF_LISTS, *keyed.OF_DICTS)
 
 
@@ -75,6 +77,9 @@ class Expressions(Indices):
         if self.kind(x) == "float":
             self.refuse("an integer is needed here, and this is a float", "int(...)", node)
         return x
+
+    def array_of_list(self, x: Listed) -> View:
+        return listed.as_array(self, x)
 
     def truth(self, e: Expr) -> Expr:
         """A number as a condition."""
@@ -226,6 +231,8 @@ class Expressions(Indices):
                 return contract.turned(x)
             if e.attr == "flat":
                 return calls.call(self, "ravel", [x], {}, hint)
+        if e.attr in ("append", "extend", "pop", "clear"):
+            self.refuse(f"{e.attr} of what was not made a list in this function", "[], and append", e)
         self.refuse(f"the attribute {e.attr}", node=e)
 
     def of_Tuple(self, e: ast.Tuple, env: Env, hint: str | None) -> Value:
@@ -429,6 +436,8 @@ class Expressions(Indices):
         x = self.value(e.value, env)
         if isinstance(x, Items):
             return self.tuple_item(x, e, env)
+        if isinstance(x, Listed):
+            return self.list_item(x, e, env)
         if isinstance(x, Elementwise):
             x = self.stored(x)
         if not isinstance(x, View):
@@ -438,6 +447,16 @@ class Expressions(Indices):
             found = self.stored(found)
             self.lists.add(found.base)
         return found
+
+    def list_item(self, x: Listed, e: ast.Subscript, env: Env) -> Value:
+        if not isinstance(e.slice, ast.Slice):
+            return listed.item(self, x, listed.place(self, x, self.integer(e.slice, env)))
+        if e.slice.step is not None:
+            self.refuse("a part of a list with a step", "a loop", e)
+        low, high = (None if p is None else self.value(p, env) for p in (e.slice.lower, e.slice.upper))
+        return listed.part(
+            self, x, self.edge(low, x.count, ZERO, 1, e), self.edge(high, x.count, x.count, 1, e)
+        )
 
     def tuple_item(self, x: Items, e: ast.Subscript, env: Env) -> Value:
         if is_keyed(x):

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nbgrad.adjoints import exits, ops
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value, leaves, with_leaves
+from nbgrad.adjoints.build import Elementwise, Items, Listed, Object, Value, leaves, with_leaves
 from nbgrad.adjoints.copies import Copies
 from nbgrad.adjoints.ir import Apply, Const, Expr, Extent, Load, Name, Program, Refused, View, const, kind_of
+from nbgrad.adjoints.listed import Unset
 from nbgrad.adjoints.room import Env
 
 Key = tuple[object, str]  # a call, and a name in it
@@ -26,12 +27,6 @@ class Hope:
 
     key: Key
     depth: int
-
-
-class Unset(Refused):
-    def __init__(self, why: str, hope: Hope) -> None:
-        super().__init__(why)
-        self.hope = hope
 
 
 class Wider(Exception):
@@ -86,13 +81,21 @@ class Firsts(Copies):
 
     def state(self) -> tuple[Any, ...]:
         """What a statement that is lowered again begins from."""
-        arrays = {**self.owned}, {**self.where_set}, {**self.of_module}, {*self.grown}, {*self.lists}
+        arrays: tuple[Any, ...] = (
+            {**self.owned},
+            {**self.where_set},
+            {**self.of_module},
+            {*self.grown},
+            {*self.lists},
+        )
+        arrays = *arrays, {**self.kept}, {**self.room_of}, {**self.sites}
         return self.program.state(), arrays, len(self.first)
 
     def restore(self, state: tuple[Any, ...]) -> None:
         program, arrays, made = state
         self.program.restore(program)
-        self.owned, self.where_set, self.of_module, self.grown, self.lists = (a.copy() for a in arrays)
+        *arrays, self.kept, self.room_of, self.sites = (a.copy() for a in arrays)
+        self.owned, self.where_set, self.of_module, self.grown, self.lists = arrays
         del self.first[made:]
 
     def step(self, method: Callable[..., None], s: ast.stmt, env: Env) -> None:
@@ -142,7 +145,7 @@ class Firsts(Copies):
         """What stands for `x` before the loop that sets it first, which began from `state`."""
         if isinstance(x, Items):
             return x.each(lambda i: self.blank(name, i, state, True))
-        if isinstance(x, Object):
+        if isinstance(x, Object | Listed):
             return x
         if isinstance(x, Expr):
             return zero(self.kind(x))

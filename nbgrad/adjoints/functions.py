@@ -21,7 +21,7 @@ from nbgrad.adjoints.arrangements import (
     product_of,
     truth,
 )
-from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_none
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Listed, Object, Value, is_array, is_none
 from nbgrad.adjoints.ir import (
     FLOAT_ONE,
     FLOAT_ZERO,
@@ -47,6 +47,8 @@ def _filled(b: Builder, hint: str | None, shape: Sequence[Expr], dtype: str, e: 
 def on_len(b: Builder, hint: str | None, x: Value) -> Value:
     if isinstance(x, Items):
         return const(len(x.items))
+    if isinstance(x, Listed):
+        return x.count
     if not is_array(x):
         b.refuse("len of this")
     return b.shape(x)[0]

@@ -27,7 +27,7 @@ def new_dict(b: Builder, /, *given: Value, **named: Value) -> Items:
 
 def of_parts(b: Any, parts: dict[Any, Any]) -> Items:
     """A new one. Its mark is where it is made, so that a loop that is lowered again finds the same."""
-    return Items(list(parts.values()), Keys(tuple(parts), frozenset([(*b.site, id(b.node))])))
+    return Items(list(parts.values()), Keys(tuple(parts), frozenset([(*b.site, b.position_of(b.node))])))
 
 
 def of_module(x: dict[Any, Any], known: Callable[[Any], Value]) -> Items:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import arrangements, calls, exits, keyed, ops
+from nbgrad.adjoints import arrangements, calls, exits, keyed, listed, ops
 from nbgrad.adjoints.arrangements import turns
-from nbgrad.adjoints.build import Elementwise, Items, Keys, Object, Value, is_array, leaves
-from nbgrad.adjoints.calls import new_room
+from nbgrad.adjoints.build import Elementwise, Items, Keys, Listed, Object, Value, is_array, leaves
 from nbgrad.adjoints.expressions import Expressions
 from nbgrad.adjoints.firsts import Hope, Longer, Wider, zero
 from nbgrad.adjoints.ir import (
@@ -40,6 +39,7 @@ from nbgrad.adjoints.ir import (
     statements,
     whole,
 )
+from nbgrad.adjoints.listed import new_room
 from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Turn
 from nbgrad.kernels import functions
 
@@ -146,14 +146,11 @@ class Loops(Expressions):
                 ]
                 self.unrolled(s, items, env)
                 return
-            sequences = [self.as_array(q) for q in sequences]
-            stored = [self.sequence(q, s, env) for q in sequences]
-            count = self.shape(stored[0])[0]
-            for q in stored[1:]:
-                count = self.shorter(count, self.shape(q)[0])
+            stored = [self.each_of(self.as_array(q), s, env) for q in sequences]
+            count = functools.reduce(self.shorter, [n for n, _ in stored])
 
             def row(i: Expr) -> Items:
-                at = [self.item(q, i, True) for q in stored]
+                at = [item(i) for _, item in stored]
                 return Items([self.whole("add", first, i), at[0]] if of is enumerate else at)
 
             self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind_anew(s.target, row(i), e)))
@@ -164,12 +161,14 @@ class Loops(Expressions):
         if isinstance(x, Items):
             self.unrolled(s, x.items, env)
             return
+        count, item = self.each_of(x, s, env)
+        self.loop(s, env, (ZERO, 1, count, lambda i, e: self.bind_anew(s.target, item(i), e)))
+
+    def each_of(self, x: Value, s: ast.For, env: Env) -> tuple[Expr, Callable[[Expr], Value]]:
+        if isinstance(x, Listed):
+            return x.count, listed.over(self, x)
         v = self.sequence(x, s, env)
-        self.loop(
-            s,
-            env,
-            (ZERO, 1, self.shape(v)[0], lambda i, e: self.bind_anew(s.target, self.item(v, i, True), e)),
-        )
+        return self.shape(v)[0], lambda i: self.item(v, i, True)
 
     def over_places(self, s: ast.For, given: Sequence[Value], env: Env) -> None:
         """np.ndindex of a shape, or np.ndenumerate of an array: in the order of the last axis."""
@@ -218,8 +217,7 @@ class Loops(Expressions):
             parts = [self.rows(a, s, env) for a in e.args]
             count = functools.reduce(self.shorter, [n for n, _ in parts])
             return count, lambda i: Items([item(i) for _, item in parts])
-        v = self.sequence(self.as_array(keyed.over(self, self.value(e, env))), s, env)
-        return self.shape(v)[0], lambda i: self.item(v, i, True)
+        return self.each_of(self.as_array(keyed.over(self, self.value(e, env))), s, env)
 
     def counted_loop(self, s: ast.For, env: Env, start: Expr, step: Expr, count: Expr) -> None:
         if isinstance(step, Const):
@@ -331,6 +329,9 @@ class Loops(Expressions):
                     inner[n] = heads[n]
             keys = [(self.frame, n) for n in carried if kinds[n] is None]
             mine = {k: Hope(k, len(self.following) + 2) for k in keys}
+            empty = [base for base in self.sites if base in program.arrays and self.array(base).dtype == ""]
+            empty = [base for base in empty if (self.frame, base) not in hoped]  # of which a loop around asks
+            mine |= {(self.frame, base): Hope((self.frame, base), -1) for base in empty}
             self.hoped = hoped | mine
             if flag:
                 inner[flag] = const(False)
@@ -386,6 +387,10 @@ class Loops(Expressions):
                 rise = now if kinds[n] is None else self.risen(n, kinds[n], now)
                 again, kinds[n] = again or rise != kinds[n], rise
             unset = [self.unset.pop(k) for k in keys if k in self.unset]
+            for base in [base for base in empty if self.unset.pop((self.frame, base), None) is not None]:
+                again = True
+                if self.array(base).dtype == "":
+                    self.array(base).dtype = "float64"  # nothing is ever pushed
             moved = [n for n in carried if n not in firsts and self.other_arrays(env.get(n), inner.get(n))]
             moved = [n for n in moved if n not in parted]
             again = again or bool(firsts) or bool(moved)

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import exits, library, matrices, sugar
-from nbgrad.adjoints.build import Elementwise, Items, Object, Value
+from nbgrad.adjoints import exits, library, listed, matrices, sugar
+from nbgrad.adjoints.build import Elementwise, Items, Listed, Object, Value
 from nbgrad.adjoints.ir import (
     Apply,
     Array,
@@ -130,20 +130,29 @@ Kind = Scalar | ArrayOf | TupleOf | Known | PartialOf
 def lower(fn: Callable[..., Any], kinds: Sequence[Kind], called: Callable[[Any], Any], seen: Seen) -> Program:
     """`called` gives the plain function behind what is called: a compiled one, a differentiable one. `seen` is what names of the module
     were when they were first read, and is added to once all went well."""
-    try:
-        return _lowered(fn, kinds, called, seen, late=False)
-    except exits.Late:
-        return _lowered(fn, kinds, called, seen, late=True)
+    late, foreseen = False, dict[Any, Any]()
+    while True:  # until what lists hold is known of each
+        try:
+            return _lowered(fn, kinds, called, seen, late, foreseen)
+        except exits.Late:
+            late = True
+        except listed.Foreseen as now:
+            foreseen[now.site] = now.kept
 
 
 def _lowered(
-    fn: Callable[..., Any], kinds: Sequence[Kind], called: Callable[[Any], Any], seen: Seen, late: bool
+    fn: Callable[..., Any],
+    kinds: Sequence[Kind],
+    called: Callable[[Any], Any],
+    seen: Seen,
+    late: bool,
+    foreseen: dict[Any, Any],
 ) -> Program:
     taken = {*_WORDS, *keyword.kwlist}
     name = fn.__name__ if fn.__name__.isidentifier() else "function"
     program = Program(name, [], [], [], None, {}, {}, {}, taken)
     lowering = _Lowering(program, called)
-    lowering.seen, lowering.late = dict(seen), late
+    lowering.seen, lowering.late, lowering.foreseen = dict(seen), late, foreseen
     found = lowering.lowered(fn, kinds)
     seen |= lowering.seen
     return found
@@ -182,7 +191,9 @@ class _Lowering(Statements):
             return Several(r.of, tuple([self.result(i) for i in r.items]))
         if isinstance(r, Object):
             return None if r.value is None else self.refuse("a result that is neither a number nor an array")
-        if isinstance(r, Elementwise) or (isinstance(r, View) and _stepped(r)):
+        if isinstance(r, Listed):
+            self.refuse("a list of tuples or arrays as a result", "np.array(...) of it")
+        if isinstance(r, Elementwise) or (isinstance(r, View) and (_stepped(r) or r.base in self.room_of)):
             r = self.stored(r)
         if isinstance(r, Apply | Load):  # before what is written later
             r = self.let("value", r)
@@ -296,7 +307,7 @@ class _Lowering(Statements):
         except TypeError as error:
             self.refuse(f"{fn.__name__}(): {error}")
         before = self.scope, self.file, self.following, self.node, self.foreign, self.names, self.site
-        self.site = *self.site, id(self.node)
+        self.site = *self.site, self.position_of(self.node)
         env: Env = {}
         if isinstance(fn, Inside):
             env |= self.around(fn)
@@ -308,7 +319,7 @@ class _Lowering(Statements):
         bound.apply_defaults()
         for name in names_of:
             x = bound.arguments[name]
-            x = x if isinstance(x, Expr | View | Elementwise | Items | Object) else self.wrapped(x)
+            x = x if isinstance(x, Expr | View | Elementwise | Items | Listed | Object) else self.wrapped(x)
             if isinstance(x, Elementwise):
                 x = self.stored(x, name)
             elif isinstance(x, Apply | Load):

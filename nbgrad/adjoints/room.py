@@ -28,7 +28,7 @@ class Room(Builder, ABC):
         super().__init__(program)
         self.called = called
         self.stack: list[Any] = []
-        self.site: tuple[int, ...] = ()  # the calls that we are in, as places of the text
+        self.site: tuple[Any, ...] = ()  # the calls that we are in, as places of the text
         self.following: list[Sequence[ast.stmt]] = []  # statements after those that we are in, innermost last
         self.scope: dict[str, Any] = {}
         self.seen: Seen = {}
@@ -45,6 +45,10 @@ class Room(Builder, ABC):
         self.was_float: dict[
             str, str
         ] = {}  # integers that may be what they were before a loop, and why they are floats
+        self.kept: dict[str, Any] = {}  # of lists of something else than numbers, the rooms of their items
+        self.room_of: dict[str, str] = {}  # rooms of arrays, and the list that they are of
+        self.sites: dict[str, Any] = {}  # where lists are made
+        self.foreseen: dict[Any, Any] = {}  # what those hold, which was found out before
         self.names: Env = {}  # those of the statement that we are in
         self.twins: set[frozenset[str]] = set()  # two arrays each, which may be one to who wrote the program
 
@@ -107,6 +111,9 @@ class Room(Builder, ABC):
     @abstractmethod
     def spread(self, made: View, room: View) -> None:
         """An array that is made of what lies in room."""
+
+    def position_of(self, node: ast.AST | None) -> tuple[Any, ...]:
+        return self.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
     def no_list(self, x: Value, node: ast.AST) -> None:
         if isinstance(x, View) and x.base in self.lists:

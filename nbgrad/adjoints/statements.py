@@ -8,12 +8,13 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nbgrad.adjoints import calls, exits, keyed, ops, sugar
+from nbgrad.adjoints import exits, keyed, listed, ops, sugar
 from nbgrad.adjoints.arrangements import flat_index, product_of
 from nbgrad.adjoints.build import (
     Elementwise,
     Items,
     Keys,
+    Listed,
     Object,
     Value,
     holds_array,
@@ -47,6 +48,7 @@ from nbgrad.adjoints.ir import (
     statements,
     whole,
 )
+from nbgrad.adjoints.listed import new_room
 from nbgrad.adjoints.loops import Loops
 from nbgrad.adjoints.room import INSTEAD, OUTER, Env, Inside
 
@@ -228,6 +230,13 @@ class Statements(Loops):
     def bound(self, name: str, x: Value, env: Env) -> Value:
         if isinstance(x, Elementwise):
             x = self.stored(x, name)
+        if (
+            isinstance(x, View) and x.base in self.room_of
+        ):  # of a list, which may be something else there afterwards
+            lists = x.base in self.lists
+            x = self.copy_of(x, name)
+            if lists:
+                self.lists.add(x.base)
         if isinstance(x, Expr) and not is_leaf(x):
             x = self.let(name, x)
         if isinstance(x, Items):
@@ -251,6 +260,9 @@ class Statements(Loops):
             items = [self.item(x, const(k)) for k in range(n)]
             return [self.let(None, i) if isinstance(i, Load) else i for i in items]
         x = keyed.over(self, x)
+        if isinstance(x, Listed):
+            self.require(Apply("eq", (x.count, const(n))), f"a list of {n} is needed to unpack")
+            x = Items([listed.over(self, x)(const(k)) for k in range(n)])
         if not isinstance(x, Items) or len(x.items) != n:
             self.refuse(f"this cannot be unpacked into {n} names")
         return x.items
@@ -268,6 +280,11 @@ class Statements(Loops):
         into = self.value(t.value, env)
         if is_keyed(into):
             self.refuse("a dictionary is written where it was not made", "make another: {**d, key: value}")
+        if isinstance(into, Listed) and not isinstance(t.slice, ast.Slice):
+            listed.set_item(self, into, self.integer(t.slice, env), x)
+            return
+        if isinstance(into, Elementwise) and into.of in self.room_of:
+            self.refuse("a matrix in a list is written", "an array of one more dimension")
         v = self.indexed(into, t, env)
         if isinstance(v, Elementwise):
             self.scatter(v, x)
@@ -309,7 +326,14 @@ class Statements(Loops):
         if isinstance(target, ast.Name):
             v: Value = env[target.id]
         elif isinstance(target, ast.Subscript):
-            v = self.indexed(self.value(target.value, env), target, env)
+            into = self.value(target.value, env)
+            if isinstance(into, Listed) and not isinstance(target.slice, ast.Slice):
+                v = listed.item(self, into, listed.place(self, into, at := self.integer(target.slice, env)))
+                if not isinstance(v, View):
+                    listed.set_item(self, into, at, self.arithmetic_of(op, v, self.value(s.value, env)))
+                    return
+            else:
+                v = self.indexed(into, target, env)
         else:
             self.refuse("an attribute is set", "return the value")
         if isinstance(v, View):
@@ -473,7 +497,7 @@ class Statements(Loops):
         of = a or b
         assert of is not None
         dtype = max(self.dtype(x) for x in (a, b) if x is not None)  # of float32 and float64 the wider
-        room = calls.new_room(self, name, dtype)
+        room = new_room(self, name, dtype)
         self.parted(room.base)
         for side, block in ((a, branch.then), (b, branch.other)):
             if side is None:

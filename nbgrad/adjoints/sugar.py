@@ -16,6 +16,11 @@ LIST, PUSH, HELD = (
     "@push",
     "@held",
 )  # what lowering knows under these names: room, storing at a place, what there is
+CHANGES, SAME, ANEW = (
+    "@changes",
+    "@same",
+    "@anew",
+)  # of lists: one changes, is another by its name, begins anew
 DICT, PUT, MERGE = (
     "@dict",
     "@put",
@@ -36,6 +41,7 @@ class Reading(ast.Name):
 
 
 def plainly(tree: ast.FunctionDef) -> list[ast.stmt]:
+    tree = _Apart().visit(tree)
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
         a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)
     }
@@ -74,15 +80,53 @@ def _changed(tree: ast.FunctionDef) -> dict[str, int]:
 
 def _lists(tree: ast.FunctionDef) -> set[str]:
     """Names of lists that grow, or are made by a loop."""
-    found = {*_changed(tree)}
-    for n in _own(tree.body):
+    changed = _changed(tree)
+    found = {*changed}
+    own = _own(tree.body)
+    given: dict[str, list[ast.expr]] = {}
+    for n in own:
+        if isinstance(n, ast.Assign):
+            for t in n.targets:
+                if isinstance(t, ast.Name):
+                    given.setdefault(t.id, []).append(n.value)
+    named = {
+        t.value.id
+        for n in own
+        for t in _written(n)
+        if isinstance(t, ast.Subscript) and isinstance(t.value, ast.Name)
+    }
+    found |= {n for n in named if all(isinstance(v, ast.List | ast.ListComp) for v in given.get(n, []))}
+    for n in own:
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.ListComp):
             found |= {t.id for t in n.targets if isinstance(t, ast.Name)}
     of_lists = set()
     for n in _own(tree.body):
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.List | ast.ListComp):
             of_lists |= {t.id for t in n.targets if isinstance(t, ast.Name)}
-    return found & of_lists
+    found &= of_lists
+    while (
+        more := {
+            n
+            for n, values in given.items()
+            if any(isinstance(v, ast.Name) and v.id in found and _goes_on(n, v, changed) for v in values)
+            and all(
+                isinstance(v, ast.List | ast.ListComp) or (isinstance(v, ast.Name) and v.id in found)
+                for v in values
+            )
+        }
+        - found
+    ):
+        found |= more  # those that are one of them by another name
+    return found
+
+
+def _goes_on(name: str, other: ast.Name, changed: dict[str, int]) -> bool:
+    """Does a list that gets another name change afterwards, under either?"""
+    return name in changed or other.lineno <= changed.get(other.id, 0)
+
+
+def _written(n: ast.AST) -> list[ast.expr]:
+    return n.targets if isinstance(n, ast.Assign) else [n.target] if isinstance(n, ast.AugAssign) else []
 
 
 def _dicts(tree: ast.FunctionDef) -> set[str]:
@@ -116,6 +160,8 @@ class _Plain(ast.NodeTransformer):
     def __init__(self, taken: set[str], lists: set[str], changed: dict[str, int], dicts: set[str]) -> None:
         self.taken, self.lists, self.dicts = taken, lists, dicts
         self.changed = {name: line for name, line in changed.items() if name in lists}
+        self.begun: set[str] = set()  # lists that the function itself begins, outside of loops and branches
+        self.depth = 0
         self.inside: dict[str, list[ast.expr]] = {}
         self.before: list[ast.stmt] | None = (
             None  # statements that come before the one that we are in; None where none may
@@ -134,6 +180,7 @@ class _Plain(ast.NodeTransformer):
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         done: list[ast.stmt] = []
+        self.depth += 1
         for s in body:
             outer, self.before = self.before, []
             self.statement = getattr(s, "iter", None) or getattr(s, "test", None) or s
@@ -142,6 +189,7 @@ class _Plain(ast.NodeTransformer):
             for n in (*self.before, *listed):
                 done.append(ast.fix_missing_locations(ast.copy_location(n, s)))
             self.before = outer
+        self.depth -= 1
         return done
 
     # ------------------------------------------------ statements with blocks
@@ -270,7 +318,7 @@ class _Plain(ast.NodeTransformer):
                 push = self.pushed(name, _load(v))
                 return [ast.For(ast.Name(v, ast.Store()), self.visit(given[0]), push, [], None)]
             if f.attr == "clear":
-                return _set(self.counter(name), ast.Constant(0))
+                return [ast.Expr(_call(CHANGES, _load(name))), _set(self.counter(name), ast.Constant(0))]
             if f.attr == "pop" and not given:
                 return self.shorter(name)
         if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.attr == "update":
@@ -284,15 +332,31 @@ class _Plain(ast.NodeTransformer):
     # ------------------------------------------------ lists
 
     def made(self, name: str, value: ast.expr) -> list[ast.stmt]:
-        first = [_set(name, _call(LIST)), _set(self.counter(name), ast.Constant(0))]
+        """A list; where it is bound anew in a loop or a branch, in the room that the name has."""
+        first: list[ast.stmt] = [_set(name, _call(LIST)), _set(self.counter(name), ast.Constant(0))]
+        if name in self.begun and self.depth > 1:
+            first[0] = ast.Expr(_call(ANEW, _load(name)))
+        elif self.depth == 1:
+            self.begun.add(name)
         if isinstance(value, ast.List):
             held = [self.fresh("v") for _ in value.elts]  # what is read may be the list itself
-            before = [_set(h, self.kept(e)) for h, e in zip(held, value.elts)]
+            set_first = [_set(h, self.kept(e)) for h, e in zip(held, value.elts)]
             pushes = [p for h, e in zip(held, value.elts) for p in self.pushed_of(name, h, e)]
-            return before + first + pushes
+            return set_first + first + pushes
         if isinstance(value, ast.ListComp):
+            if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(value)):
+                before = self.fresh("held")  # of what it was
+                return [_set(before, self.visit_ListComp(value)), *first, *self.pushes_of(name, before)]
             return first + self.comprehended(name, value)
+        if isinstance(value, ast.Name) and value.id in self.lists:  # of which it has a copy
+            other = self.fresh("held")
+            same = ast.Expr(_call(SAME, _load(name), _load(value.id)))
+            return [_set(other, self.visit(value)), *first, *self.pushes_of(name, other), same]
         return [_set(name, self.visit(value))]
+
+    def pushes_of(self, name: str, held: str) -> list[ast.stmt]:
+        v = self.fresh("v")
+        return [ast.For(ast.Name(v, ast.Store()), _load(held), self.pushed(name, _load(v)), [], None)]
 
     def kept(self, e: ast.expr) -> ast.expr:
         """What a display holds; of `*x` a copy, as it may be the list itself."""
@@ -310,6 +374,7 @@ class _Plain(ast.NodeTransformer):
         n = self.counter(name)
         none = ast.Raise(_call("IndexError", ast.Constant("pop from empty list")))
         return [
+            ast.Expr(_call(CHANGES, _load(name))),
             ast.If(ast.Compare(_load(n), [ast.Lt()], [ast.Constant(1)]), [none], []),
             _set(n, _plus(n, -1)),
         ]
@@ -445,6 +510,23 @@ class _Plain(ast.NodeTransformer):
 
 def _pops(e: Any) -> bool:
     return isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute) and e.func.attr == "pop"
+
+
+class _Apart(ast.NodeTransformer):
+    """a, b = [], 0.0 as two statements."""
+
+    def visit_Assign(self, s: ast.Assign) -> Any:
+        t, v = s.targets[0], s.value
+        if (
+            len(s.targets) > 1
+            or not isinstance(t, ast.Tuple | ast.List)
+            or not isinstance(v, ast.Tuple | ast.List)
+        ):
+            return s
+        free = all(isinstance(e, ast.Constant) or (isinstance(e, ast.List) and not e.elts) for e in v.elts)
+        if not free or len(t.elts) != len(v.elts) or not all(isinstance(e, ast.Name) for e in t.elts):
+            return s
+        return [ast.copy_location(ast.Assign([a], b), b) for a, b in zip(t.elts, v.elts)]
 
 
 class _Rename(ast.NodeTransformer):

@@ -152,3 +152,154 @@ def keys_unpacked(x):
     held = {2: x[0], 3: x[1]}
     a, b = held
     return a * x[0] + b * held[b]
+
+
+def list_of_matrices(m, x):
+    made = []
+    for i in range(3):
+        made.append(np.outer(m[i], x[:3]))
+    product = np.eye(3)
+    for a in made:
+        product = product @ (np.eye(3) + 0.1 * a)
+    stacked = np.array(made)
+    return np.sum(product) + made[-1][0, 1] * stacked[2, 1, 1] + len(made) + sum(made)[0, 0]
+
+
+def list_of_tuples(m, a):
+    events = [(0.0, 1)]
+    for i in range(3):
+        if m[i, 0] > 0.3:
+            events.append((m[i, 0] * a, i))
+    s = 0.0
+    for j, (t, k) in enumerate(events):
+        s += t * t * k + j * t
+    t, k = events[-1]
+    first = events[0]
+    events[0] = (a, 7.5)
+    return s + t * k + first[0] + events[0][0] * events[0][1]
+
+
+def ragged_lists(m):
+    rows = [m[i, : i + 1] for i in range(3)]
+    table = [[m[i, j] * m[j, 0] for j in range(i + 1)] for i in range(3)]
+    total = 0.0
+    for row in table:
+        for v in row:
+            total += v * v
+    table[1][0] = total
+    table[2][-1] += 1.0
+    rest = [row for row in table if len(row) > 1]
+    return np.sum(np.concatenate(rows)) * total + table[1][0] * table[2][2] + len(rest[0]) + max(table[2])
+
+
+def table_of_a_dynamic_program(x, a):
+    n = len(x)
+    h = [[0.0] * (n + 1) for _ in range(n + 1)]
+    best = 0.0
+    for i in range(1, n + 1):
+        for j in range(1, n + 1):
+            h[i][j] = max(
+                0.0, h[i - 1][j - 1] + x[i - 1] * x[j - 1], h[i - 1][j] - a * 0.1, h[i][j - 1] - a * 0.1
+            )
+            best += math.exp(h[i][j])
+    return math.log(best)
+
+
+def trajectory(x, n):
+    places, speeds = [], []
+    places.append(x.copy())
+    speeds.append(np.zeros(4))
+    for k in range(n + 2):
+        v = speeds[-1] - 0.05 * places[k]
+        speeds.append(v)
+        places.append(places[-1] + 0.1 * v)
+    energy = 0.0
+    for p, v in zip(places, speeds):
+        energy += 0.5 * (v @ v) + np.sum(p**2)
+    return energy + np.sum(np.stack(places)[-1]) + np.vstack(speeds)[2, 1]
+
+
+def search_with_a_stack(x, m):
+    best = 0.0
+    stack = []
+    stack.append((0, x[0], 0))
+    while stack:
+        i, s, depth = stack.pop()
+        best += math.exp(-s * s) * (depth + 1)
+        if depth < 2:
+            for j in range(3):
+                if m[i, j] > 0.15:
+                    stack.append((j, s + m[i, j] * x[j], depth + 1))
+    return best
+
+
+def stack_that_is_empty_first(x):
+    out = 0.0
+    stack = []
+    for i in range(len(x)):
+        while stack and stack[-1][0] > x[i]:
+            v, k = stack.pop()
+            out += v * k
+        stack.append((x[i], i + 1))
+    return out + len(stack) * x[0]
+
+
+def levels(x):
+    now = [(x, 1.0)]
+    for _ in range(2):
+        later = []
+        for v, w in now:
+            later.append((v * 2.0, w * v[0]))
+            later.append((v + 1.0, w))
+        now = later
+    return sum([w * v[1] for v, w in now])
+
+
+def list_begun_anew(x):
+    few = [0.5]
+    s = 0.0
+    few = [v * x[0] for v in few]
+    for v in x:
+        few = [u * 2.0 for u in few]
+        few.append(v)
+        if len(few) > 2:
+            s += few[0] * few[1]
+            few = []
+    return s + len(few) * x[0]
+
+
+def points_in_lists(m):
+    points = []
+    for i in range(3):
+        points.append([m[i, 0], m[i, 1] * m[i, 2]])
+    middle = np.array(points).mean(axis=0)
+    return np.sum((np.array(points) - middle) ** 2) + points[1][0] * points[2][1]
+
+
+def three_comprehensions(m):
+    cube = np.array([[[m[i, j] * m[j, k] for k in range(3)] for j in range(3)] for i in range(3)])
+    return np.sum(cube[0] * cube[1] @ cube[2])
+
+
+def items_replaced(x, a):
+    d = [v * np.ones(2) for v in x]
+    for r in range(1, 4):
+        for j in range(3, r - 1, -1):
+            d[j] = (1.0 - a) * d[j - 1] + a * d[j]
+    d[0] += 1.0
+    d[1] *= x[0]
+    kept = d[2]
+    d[2] = d[0] * 2.0
+    few = [0.5, 1.0]
+    few[1] = x[1]
+    return np.sum(d[3] * d[0]) + d[1][0] + kept[1] * d[2][0] + few[0] * few[1]
+
+
+def popped_and_pushed(x):
+    held = [x * 1.0, x * 2.0]
+    held.append(x * 3.0)
+    last = held.pop()
+    held.append(x * 5.0)
+    first = held[0]
+    held[0] = x * 7.0
+    return last[0] * held[2][1] + first[1] * held[0][2]

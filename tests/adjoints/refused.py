@@ -65,12 +65,6 @@ def comprehension_not_reached(x, a):
     return a if a > 1 else sum([2.0 * v for v in x])
 
 
-def list_of_arrays(x):
-    found = []
-    found.append(x)
-    return found[0][0]
-
-
 def list_that_is_doubled(x):
     found = [x[0]]
     found.append(x[1])
@@ -369,3 +363,65 @@ def dictionary_of_the_module_that_is_written(x):
 def item_that_leaves_a_dictionary(x):
     held = {"a": x[0], "b": 1.0}
     return held.pop("a")
+
+
+def array_that_a_list_holds(x):
+    held = [x * 1.0]
+    h = x * 2.0
+    held.append(h)
+    h[0] = 7.0
+    return held[1][0]
+
+
+def item_of_a_list_by_another_name(x):
+    held = [x * 1.0]
+    held.append(x * 2.0)
+    first = held[0]
+    first[0] = 9.0 * x[1]
+    return held[0][0]
+
+
+def items_that_a_loop_writes(x):
+    held = [x * 1.0]
+    held.append(x * 2.0)
+    for h in held:
+        h[0] = 4.0
+    return held[0][0]
+
+
+def list_in_a_list_that_grows(x):
+    row = []
+    rows = []
+    for v in x:
+        row.append(v)
+        rows.append(row)
+    return rows[0][0] * len(rows[0])
+
+
+def matrix_in_a_list_that_is_written(x):
+    held = [np.outer(x, x)]
+    held.append(np.eye(4))
+    held[0][0, 1] = 5.0
+    return held[0][0, 1]
+
+
+def list_of_who_calls(x):
+    def inner(given):
+        given.append(x * 5.0)
+
+    held = [x * 1.0]
+    held.append(x * 3.0)
+    inner(held)
+    return held[-1][0]
+
+
+def items_of_several_kinds(x):
+    held = [x * 1.0]
+    held.append(2.0)
+    return held[0][0]
+
+
+def list_of_arrays_as_a_result(x):
+    held = [x * 1.0]
+    held.append(x * 2.0)
+    return held
