@@ -56,13 +56,12 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         self: Optimizer = args[0]
-        if (
-            "_step_pre_hooks" not in self.__dict__
-        ):  # it stands before another optimiser, and has never been made as one
+        if "_zero_grad_profile_name" not in self.__dict__:
+            # It stands before another optimiser, and has never been made as one.
             return step(*args, **kwargs)
         if "_opt_called" in self.__dict__:  # a schedule wants to know
             self._opt_called = True
-        for hook in [*_pre_hooks.values(), *self._step_pre_hooks.values()]:
+        for hook in [*_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]:
             result = hook(self, args, kwargs)
             if result is not None:
                 if not (isinstance(result, tuple) and len(result) == 2):
@@ -71,7 +70,7 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 args, kwargs = result
         out = step(*args, **kwargs)
-        for hook in [*self._step_post_hooks.values(), *_post_hooks.values()]:
+        for hook in [*self._optimizer_step_post_hooks.values(), *_post_hooks.values()]:
             hook(self, args, kwargs)
         return out
 
@@ -102,20 +101,20 @@ class Optimizer:
     """
 
     _HOOKS = (
-        "_step_pre_hooks",
-        "_step_post_hooks",
-        "_state_dict_pre_hooks",
-        "_state_dict_post_hooks",
-        "_load_state_dict_pre_hooks",
-        "_load_state_dict_post_hooks",
+        "_optimizer_step_pre_hooks",
+        "_optimizer_step_post_hooks",
+        "_optimizer_state_dict_pre_hooks",
+        "_optimizer_state_dict_post_hooks",
+        "_optimizer_load_state_dict_pre_hooks",
+        "_optimizer_load_state_dict_post_hooks",
     )
     _opt_called: bool
-    _step_pre_hooks: HookTable
-    _step_post_hooks: HookTable
-    _state_dict_pre_hooks: HookTable
-    _state_dict_post_hooks: HookTable
-    _load_state_dict_pre_hooks: HookTable
-    _load_state_dict_post_hooks: HookTable
+    _optimizer_step_pre_hooks: HookTable
+    _optimizer_step_post_hooks: HookTable
+    _optimizer_state_dict_pre_hooks: HookTable
+    _optimizer_state_dict_post_hooks: HookTable
+    _optimizer_load_state_dict_pre_hooks: HookTable
+    _optimizer_load_state_dict_post_hooks: HookTable
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -145,6 +144,7 @@ class Optimizer:
         for name in self._HOOKS:
             if name not in self.__dict__:
                 setattr(self, name, OrderedDict())
+        self._zero_grad_profile_name = f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -228,7 +228,7 @@ class Optimizer:
         >>> optimizer.state_dict()["state"]
         {0: {'momentum_buffer': tensor([1.])}}
         """
-        for hook in list(self._state_dict_pre_hooks.values()):
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
         numbers: dict[int, int] = {}
         for p in chain.from_iterable(group["params"] for group in self.param_groups):
@@ -240,7 +240,7 @@ class Optimizer:
         ]
         state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
         packed: dict[str, Any] = {"state": state, "param_groups": groups}
-        for hook in list(self._state_dict_post_hooks.values()):
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):
             replaced = hook(self, packed)
             packed = packed if replaced is None else replaced
         return packed
@@ -255,7 +255,7 @@ class Optimizer:
         0.2
         """
         state_dict = state_dict.copy()
-        for hook in list(self._load_state_dict_pre_hooks.values()):
+        for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
             replaced = hook(self, state_dict)
             state_dict = state_dict if replaced is None else replaced
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
@@ -279,7 +279,7 @@ class Optimizer:
             else:
                 state[key] = value
         self.__setstate__({"state": state, "param_groups": saved})
-        for hook in list(self._load_state_dict_post_hooks.values()):
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
     def _patch_step_function(self) -> None:
@@ -331,7 +331,7 @@ class Optimizer:
         >>> optimizer.step()
         before
         """
-        return register(self._step_pre_hooks, hook)
+        return register(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` after a step.
@@ -341,7 +341,7 @@ class Optimizer:
         >>> optimizer.step()
         after
         """
-        return register(self._step_post_hooks, hook)
+        return register(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -353,7 +353,7 @@ class Optimizer:
         >>> state = optimizer.state_dict()
         saving
         """
-        return register(self._state_dict_pre_hooks, hook, prepend)
+        return register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -365,7 +365,7 @@ class Optimizer:
         >>> optimizer.state_dict()["epoch"]
         3
         """
-        return register(self._state_dict_post_hooks, hook, prepend)
+        return register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -377,7 +377,7 @@ class Optimizer:
         >>> optimizer.load_state_dict(optimizer.state_dict())
         ['state', 'param_groups']
         """
-        return register(self._load_state_dict_pre_hooks, hook, prepend)
+        return register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -389,7 +389,7 @@ class Optimizer:
         >>> optimizer.load_state_dict(optimizer.state_dict())
         loaded
         """
-        return register(self._load_state_dict_post_hooks, hook, prepend)
+        return register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
 
 def _named(params: list[Any]) -> tuple[list[Any], list[str]]:

@@ -482,6 +482,27 @@ def test_refusals(torch: ModuleType) -> None:
             assert got == want, name
 
 
+def test_one_that_stands_before_another_keeps_hooks_under_pytorchs_names() -> None:
+    class Ahead(T.optim.Optimizer):
+        """Never made as one, as in libraries that wrap optimisers."""
+
+        def __init__(self, inner: Any) -> None:
+            self.inner, self.param_groups, self.state = inner, inner.param_groups, inner.state
+            for when in "pre", "post":
+                for what in "step", "state_dict", "load_state_dict":
+                    setattr(self, f"_optimizer_{what}_{when}_hooks", {})
+
+        def step(self, closure: Any = None) -> Any:
+            return self.inner.step(closure)
+
+    w = T.ones(2, requires_grad=True)
+    w.grad = T.ones(2)
+    optimizer = Ahead(T.optim.SGD([w], lr=0.5))
+    optimizer.step()
+    assert w.tolist() == [0.5, 0.5]
+    assert optimizer.state_dict()["param_groups"][0]["lr"] == 0.5
+
+
 def test_a_pre_hook_must_return_arguments() -> None:
     optimizer = T.optim.SGD([T.ones(2, requires_grad=True)])
     optimizer.register_step_pre_hook(lambda *_: 3)
