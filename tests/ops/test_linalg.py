@@ -424,3 +424,16 @@ def test_least_squares_of_ranks_that_are_certain_and_of_others(shape: tuple[int,
         s[..., -1] = np.inf if below else s[..., -1]
         want = vh.swapaxes(-1, -2) / s[..., None, :] @ u.swapaxes(-1, -2) @ b
         np.testing.assert_allclose(x, want, rtol=1e-4, atol=1e-4 * abs(want).max())
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_a_matrix_less_its_eigenvalue_has_no_pivot_that_is_0(size: int) -> None:
+    """As in PyTorch, whose products are fused with sums. Inverse iteration, and gradients of eigenvectors by hand, solve such systems."""
+    A = T.rand(100, size, size, dtype=T.float64, generator=T.Generator().manual_seed(0))
+    A = A + A.mT
+    values, vectors = T.linalg.eigh(A)
+    less = A[:, None] - values[..., None, None] * T.eye(size, dtype=T.float64)
+    assert not T.linalg.lu_factor_ex(less).info.any()
+    found = T.linalg.solve(less, T.ones(100, size, size, 1, dtype=T.float64)).squeeze(-1)
+    along = (found / found.norm(dim=-1, keepdim=True) * vectors.mT).sum(-1).abs()
+    assert (along > 0.99).double().mean() > 0.9

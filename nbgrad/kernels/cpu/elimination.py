@@ -1,7 +1,8 @@
 """Systems of equations by elimination, as source: each matrix of a batch by itself, row by row.
 
-Promises `ops/linear/lapack.py`: an element is worked on in the same order whatever the batch and the threads. No product is fused with a
-sum, so that what a step leaves is what NumPy's lines `a[i] -= factor * a[k]` would leave.
+Promises `ops/linear/lapack.py`: an element is worked on in the same order whatever the batch and the threads. In `lu` of real
+numbers products and sums are fused, as PyTorch's are: of a matrix less one of its eigenvalues, which inverse iteration and gradients
+of eigenvectors solve with, every fourth pivot of 2 x 2 was 0 with two roundings, and none is with one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from nbgrad.kernels.templates import SCALARS
 
 _LU = '''"""L below the diagonal and U from it on, the row that each step exchanges with, from 1, and the first pivot that is 0."""
 import numpy as np
+{imports}
 F = {scalar}
 
 
@@ -50,7 +52,7 @@ def @NAME@(start, stop, meta, a, pivots, infos):
                 factor = a[q + k] / divisor
                 a[q + k] = factor
                 for j in range(k + 1, columns):
-                    a[q + j] = a[q + j] - factor * a[here + j]
+                    a[q + j] = {less}
         infos[item] = info
 '''
 
@@ -58,8 +60,13 @@ def @NAME@(start, stop, meta, a, pivots, infos):
 @cached(4)
 def lu(code: str) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `meta` holds the rows and columns of a matrix. Of complex numbers LAPACK compares another size."""
-    size = "abs(v.real) + abs(v.imag)" if code[0] == "c" else "abs(v)"
-    return _LU.format(scalar=SCALARS[code], size=size), ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8")
+    if code[0] == "c":
+        size, less, imports = "abs(v.real) + abs(v.imag)", "a[q + j] - factor * a[here + j]", ""
+    else:
+        size, less = "abs(v)", "fma(-factor, a[here + j], a[q + j])"
+        imports = "from nbgrad.kernels.cpu.vmath import fma"
+    text = _LU.format(scalar=SCALARS[code], size=size, less=less, imports=imports)
+    return text, ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8")
 
 
 _TRIANGLE = '''"""The solutions x, which hold the right sides at first, of systems whose matrices are triangles."""

@@ -125,12 +125,14 @@ def substituted(a: Array, b: Array, upper: bool) -> Array:
 
 
 def _solve_singular(a: Array, b: Array) -> tuple[Array, int]:
+    """Of what LAPACK calls singular: its products may round to an exact 0 where fused ones, ours and those of PyTorch's, leave a little.
+    Gradients of eigenvectors by hand, and inverse iteration, solve such systems."""
     lu, pivots, info = eliminated(a)
     x = b.copy()
     for k, other in enumerate(pivots - 1):
         x[[k, other]] = x[[other, k]]
     unit = np.tril(lu, -1) + np.eye(len(lu), dtype=lu.dtype)
-    return substituted(lu, substituted(unit, x, False), True), int(info) or len(lu)
+    return substituted(lu, substituted(unit, x, False), True), int(info)
 
 
 @threaded
