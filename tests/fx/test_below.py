@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nbgrad as T
-from nbgrad.fx.experimental.proxy_tensor import make_fx
+from nbgrad.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from nbgrad.names.absent import NotBuiltError
 
 # Functions of x, 2 x 3, of which PyTorch's trace is nbgrad's, letter for letter.
@@ -86,3 +86,15 @@ def test_shapes_are_kept_with_nodes(torch: Any) -> None:
     bad = T.fx.symbolic_trace(lambda x: x @ x)
     with pytest.raises(RuntimeError, match="ShapeProp error for: node=%matmul"):
         ShapeProp(bad).propagate(T.ones(2, 3))
+
+
+def test_a_function_is_told_that_it_is_traced() -> None:
+    seen = []
+
+    def function(x: Any) -> Any:
+        seen.append(get_proxy_mode() is not None)
+        return x * 2
+
+    function(T.ones(2))
+    make_fx(function)(T.ones(2))
+    assert seen == [False, True]

@@ -15,9 +15,9 @@ from nbgrad.fx.node import Node
 from nbgrad.names.absent import NotBuiltError
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
-from nbgrad.utils._python_dispatch import TorchDispatchMode
+from nbgrad.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-__all__ = ["make_fx"]
+__all__ = ["get_proxy_mode", "make_fx"]
 
 _VALUE = (
     "It appears that you're trying to get value out of a tracing tensor with {} - erroring out! It's likely that this is caused by "
@@ -90,6 +90,17 @@ class _Tracing(TorchDispatchMode):
         raise NotBuiltError(
             f"nbgrad's make_fx does not see what {what} is made of, which is computed at once"
         )
+
+
+def get_proxy_mode() -> TorchDispatchMode | None:
+    """What `make_fx` writes by while it runs a function, else None: libraries ask, which take no decision by values then.
+
+    >>> from torch.fx.experimental.proxy_tensor import get_proxy_mode
+    >>> print(get_proxy_mode())
+    None
+    """
+    now = [mode for mode in _get_current_dispatch_mode_stack() if isinstance(mode, _Tracing)]
+    return now[-1] if now else None
 
 
 def make_fx(

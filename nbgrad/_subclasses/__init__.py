@@ -1,0 +1,1 @@
+"""PyTorch's path to tensors without numbers."""
