@@ -66,6 +66,7 @@ STORIES = [
             "compiler",
             "_compile",
             "_dynamo",
+            "_subclasses",
             "hub",
             "types",
             "storage",
