@@ -10,17 +10,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nbgrad.adjoints import ops
+from nbgrad.adjoints.formulas import OUT
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
     Add,
     Apply,
+    Array,
     Block,
     Branch,
     Const,
     Expr,
     Extent,
+    Fill,
     Grow,
+    Keep,
     Let,
     Load,
     Loop,
@@ -37,10 +41,12 @@ from nbgrad.adjoints.ir import (
     exprs,
     loads,
     names,
+    operands,
     reads,
     sets,
     statements,
     walk,
+    whole,
     with_loads,
     writes,
 )
@@ -132,7 +138,7 @@ class Activity:
         elif isinstance(s, Store | Add):
             if arrays[s.base].kind == "float" and self.moves(s.value):
                 self.arrays.add(s.base)
-        elif isinstance(s, Product) and {s.left.base, s.right.base} & self.arrays:
+        elif isinstance(s, Product | Fill) and {v.base for v in operands(s)} & self.arrays:
             self.arrays.add(s.base)
         for name, a, b in s.merged if isinstance(s, Branch) else s.carried if isinstance(s, Loop) else ():
             if kinds[name] == "float" and (self.moves(a) or self.moves(b)):
@@ -167,8 +173,8 @@ class Activity:
                     isinstance(s, Store | Add) and s.base in needed_arrays
                 ):
                     need(s.value)
-                elif isinstance(s, Product) and s.base in needed_arrays:
-                    needed_arrays.update((s.left.base, s.right.base))
+                elif isinstance(s, Product | Fill) and s.base in needed_arrays:
+                    needed_arrays.update(v.base for v in operands(s))
                 for name, a, b in (
                     s.merged if isinstance(s, Branch) else s.carried if isinstance(s, Loop) else ()
                 ):
@@ -448,7 +454,7 @@ class Plan:
                         alone = not any(writes(z) == q.base for z in inside if z is not q)
                         if extents is not None and self.covers(s, extents[0], ahead.get(q.base, 0)) and alone:
                             done.add(q.base)
-            if isinstance(s, Product) and s.base not in touched and s.base not in (s.left.base, s.right.base):
+            if isinstance(s, Product | Fill) and s.base not in touched | reads(s):
                 done.add(s.base)
             for q in inside:
                 touched |= {b for b in (*reads(q), writes(q)) if b is not None and b not in done}
@@ -487,8 +493,8 @@ class Plan:
 
     # ------------------------------------------------ loads that may change
 
-    def stable(self, base: str, s: Any, load: Load | None = None) -> bool:
-        """Does what is loaded at `s` stay there until the reverse sweep comes by?"""
+    def stable(self, base: str, s: Any, load: Load | None = None, own: Any = None) -> bool:
+        """Does what is loaded at `s` stay there until the reverse sweep comes by? What `own` writes is what is loaded."""
         cut = 0
         for k, loop in enumerate(s.around):
             if loop.rerun and base in loop.private:
@@ -497,6 +503,8 @@ class Plan:
             if cut and not (len(w.around) >= cut and w.around[cut - 1] is s.around[cut - 1]):
                 continue
             meets = len(w.around) > cut and len(s.around) > cut and w.around[cut] is s.around[cut]
+            if w is own and not meets:
+                continue
             if (w.seq >= s.seq or meets) and not (load and self.places.apart(load, s, w, cut)):
                 return False
         return True
@@ -513,10 +521,36 @@ class Plan:
             elif isinstance(s, Product) and s.base in self.active.arrays and not self.stays(s):
                 done += self.stabilised(self.as_loops(s))
                 continue
+            elif isinstance(s, Fill) and s.base in self.active.arrays:
+                before, after = self.kept_values(s)
+                done += [*before, s, *after]
+                continue
             for inner in blocks(s):
                 inner[:] = self.stabilised(inner)
             done.append(s)
         return done
+
+    def kept_values(self, s: Fill) -> tuple[Block, Block]:
+        """Copies of what the derivatives of a formula read and will not find: before it those of arguments, after it that of its result."""
+        from nbgrad.adjoints.build import Builder
+
+        b = Builder(self.p)
+        before: Block = []
+        after: Block = []
+        for place in s.of.reads:
+            v = operand(self.p, s, place)
+            if self.stable(v.base, s, own=s if place == OUT else None):
+                continue
+            b.block = after if place == OUT else before
+            extents = tuple(b.counted(b.settled(n)) for n in b.shape(v))
+            name = s.held[place] = self.p.fresh(f"kept_{v.base}")
+            self.p.arrays[name] = Array(len(extents), "float64", extents)
+            b.block.append(Keep(name, v, extents))
+            for q in s.around:
+                if q.rerun:
+                    q.private.add(name)
+        self._placed([*before, *after], s.seq, s.around)
+        return before, after
 
     def stays(self, s: Product) -> bool:
         return self.stable(s.left.base, s) and self.stable(s.right.base, s)
@@ -603,7 +637,7 @@ class Plan:
         active = self.active
         if isinstance(s, Let):
             return s.name in active.names and active.moves(s.value)
-        if isinstance(s, Store | Add | Product | Make):
+        if isinstance(s, Store | Add | Product | Fill | Make):
             return s.base in active.arrays
         if isinstance(s, Branch):
             merged = any(n in active.names for n, _, _ in s.merged)
@@ -624,8 +658,13 @@ class Plan:
             found |= {n for i in s.index for n in names(i)}
         elif isinstance(s, Branch):
             values = [(e, None) for name, a, b in s.merged if name in active.names for e in (a, b)]
-        elif isinstance(s, Product | Make) and s.base in active.arrays:
+        elif isinstance(s, Product | Fill | Make) and s.base in active.arrays:
             found |= {n for e in exprs(s) for n in names(e)}
+            if isinstance(s, Fill):
+                found |= {
+                    n for k in s.held.values() for e in self.p.arrays[k].extents or () for n in names(e)
+                }
+                found |= {*s.held.values()}
         for e, y in values:
             for leaf, g in contributions(active, e, Name("@"), y):
                 found |= names(g)
@@ -670,7 +709,7 @@ class Plan:
             name = todo.pop() if todo else min(tests)
             if name in seen:
                 continue
-            if name in lets and self.p.kinds[name] == "bool":
+            if name in lets and self.p.kinds.get(name) == "bool":
                 if name not in tests:
                     tests.add(name)  # what it compares may yet be saved for others
                     continue
@@ -734,12 +773,14 @@ class Plan:
         of: dict[str, set[str]] = {}
         for s in inner:
             need |= self.read_back(s)
-            if isinstance(s, Product | Make) or (
+            if isinstance(s, Product | Fill | Keep | Make) or (
                 isinstance(s, Store | Add) and s.base in loop.private and s.base in loaded
             ):
                 need |= {n for e in exprs(s) for n in names(e)}
             if isinstance(s, Let):
                 of[s.name] = names(s.value)
+            elif isinstance(s, Keep):
+                of[s.base] = set()
             elif isinstance(s, Branch):
                 need |= names(s.test)
                 for name, a, b in s.merged:
@@ -854,7 +895,7 @@ class Plan:
                 return False
             if isinstance(s, Store | Add) and s.base in arrays:
                 written.add(s.base)
-        if any(isinstance(s, Product) and s.base in arrays and s.base not in private for s in inner):
+        if any(isinstance(s, Product | Fill) and s.base in arrays and s.base not in private for s in inner):
             return False
         both = (read & written) - private
         at: dict[str, set[tuple[int, ...]]] = {}
@@ -866,11 +907,16 @@ class Plan:
                 if place.base in both:
                     axes = tuple(k for k, i in enumerate(place.index) if i == Name(loop.var))
                     at.setdefault(place.base, set()).add(axes)
-            if isinstance(s, Product) and {s.left.base, s.right.base} & both:
+            if isinstance(s, Product | Fill) and {v.base for v in operands(s)} & both:
                 return False
         if any(len(axes) != 1 or axes == {()} for axes in at.values()):
             return False
         return all(n not in self.active.names or only_added(loop, n, last) for n, _, last in loop.carried)
+
+
+def operand(p: Program, s: Fill, place: int) -> View:
+    """What a formula's derivatives read: an argument, or the result."""
+    return whole(s.base, p.arrays[s.base].rank) if place == OUT else s.args[place]
 
 
 def only_added(loop: Loop, head: str, last: Expr) -> bool:

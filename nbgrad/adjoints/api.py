@@ -105,7 +105,12 @@ def plain_function(f: Any) -> Any:
     inner = getattr(f, "py_func", None)
     if isinstance(inner, types.FunctionType):
         return inner
-    if not isinstance(f, types.FunctionType) or getattr(f, "is_reserve", False) or hasattr(f, "primitive"):
+    if (
+        not isinstance(f, types.FunctionType)
+        or getattr(f, "is_reserve", False)
+        or hasattr(f, "primitive")
+        or hasattr(f, "formula")
+    ):
         return None
     return None if (f.__module__ or "").partition(".")[0] in ("numpy", "math") else f
 

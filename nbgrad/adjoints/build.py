@@ -25,6 +25,7 @@ from nbgrad.adjoints.ir import (
     Const,
     Expr,
     Extent,
+    Fill,
     Let,
     Load,
     Loop,
@@ -515,6 +516,25 @@ class Builder:
         made = self.make(hint, [*m[:-1], *n[1:]], "float64" if len(dtypes) > 1 else dtypes.pop(), zeros=False)
         self.product(made, x, y)
         return made
+
+    def filled(self, formula: Any, shape: Sequence[Expr], args: Sequence[Any]) -> View:
+        """A new array, which a formula fills."""
+        made = self.make(formula.name.removesuffix("_into"), shape, "float64", zeros=False)
+        self.fill(formula, made, args)
+        return made
+
+    def fill(self, formula: Any, out: View, args: Sequence[Any]) -> None:
+        given = []
+        for x in args:
+            plain = isinstance(x, View) and all(a.step == 1 for a in x.axes if isinstance(a, Span))
+            if not plain or self.dtype(x) != "float64" or x.base == out.base:
+                copy = self.make(None, self.shape(x), "float64", zeros=False)
+                self.assign(copy, x)
+                x = copy
+            given.append(x)
+        if not out.whole():
+            self.refuse("a part of an array that a decomposition is written to")
+        self.block.append(Fill(out.base, formula, tuple(given)))
 
     def product(self, out: View, x: View, y: View) -> None:
         """By BLAS where it is whole matrices of one dtype, else by loops."""

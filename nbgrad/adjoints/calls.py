@@ -115,7 +115,12 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
     if "out" in named and f not in _WITH_OUT:
         rest = {k: v for k, v in named.items() if k != "out"}
         return written_to(b, named["out"], function(b, f, args, rest, hint))
-    if hasattr(f, "primitive"):  # in a derivative's text
+    if hasattr(f, "formula"):  # in a derivative's text
+        into = array_of(b, args[-1])
+        assert isinstance(into, View)  # as the library has it
+        b.fill(f.formula, into, [array_of(b, x) for x in args[:-1]])
+        return Object(None)
+    if hasattr(f, "primitive"):
         return b.function(f.primitive, numbers(b, args), hint)
     owner = getattr(f, "__self__", None)
     if isinstance(owner, np.ufunc) and name == "at" and not named:

@@ -97,6 +97,9 @@ class Held(Adjoint):
             super().storage(s, out, nested, in_branch)
             return
         for n in s.saved:
+            if n in self.p.arrays:
+                out += self.storage_of_array(s, n, [self.steps[id(s)][0]], None)
+                continue
             dtype = {"float": "", "int": ", np.int64", "bool": ", np.bool_"}[self.p.kinds[n]]
             out.append(f"{self.store_of(s, n)} = np.empty({self.steps[id(s)][0]}{dtype})")
 
@@ -123,9 +126,7 @@ class Held(Adjoint):
             own = name[0] if name else ""
             if own in self.p.arrays and line.startswith((f"{own} = np.empty(", f"{own} = np.zeros(")):
                 found.append(line)
-                extents = next(
-                    s.extents for s in statements(self.p.body) if isinstance(s, Make) and s.base == own
-                )
+                extents = self.p.arrays[own].extents or ()
                 most = self.count(own, 0, 2)
                 size = " * ".join(f"({self.w.text(e)})" for e in extents) or "1"
                 found.append(f"{most} = max({most}, {size})")

@@ -195,6 +195,25 @@ class Product(Statement):
 
 
 @dataclass(eq=False, slots=True)
+class Fill(Statement):
+    """base = what a formula of `formulas.py` makes of arrays"""
+
+    base: str
+    of: Any
+    args: tuple[View, ...]
+    held: dict[int, str] = field(default_factory=dict)  # copies that the reverse sweep reads of what it tells
+
+
+@dataclass(eq=False, slots=True)
+class Keep(Statement):
+    """base, which only the reverse sweep reads, is what an array is now; it is saved with the turn"""
+
+    base: str
+    of: View
+    extents: tuple[Expr, ...]
+
+
+@dataclass(eq=False, slots=True)
 class Grow(Statement):
     """Room for `size` values, with those that there are."""
 
@@ -280,8 +299,10 @@ def exprs(s: Any) -> list[Expr]:
         return list(s.extents)
     if isinstance(s, Grow):
         return [s.size]
-    if isinstance(s, Product):
-        return [*s.left.exprs(), *s.right.exprs()]
+    if isinstance(s, Product | Fill):
+        return [e for v in operands(s) for e in v.exprs()]
+    if isinstance(s, Keep):
+        return [*s.of.exprs(), *s.extents]
     if isinstance(s, Branch):
         return [s.test, *(e for _, a, b in s.merged for e in (a, b))]
     if isinstance(s, Loop):
@@ -293,19 +314,27 @@ def exprs(s: Any) -> list[Expr]:
 
 def writes(s: Any) -> str | None:
     """The array that a statement writes itself."""
-    return s.base if isinstance(s, Store | Add | Make | Product | Grow) else None
+    return s.base if isinstance(s, Store | Add | Make | Product | Fill | Grow) else None
+
+
+def operands(s: Product | Fill) -> tuple[View, ...]:
+    return (s.left, s.right) if isinstance(s, Product) else s.args
 
 
 def reads(s: Any) -> set[str]:
     """The arrays that it loads from itself."""
     found = {load.base for e in exprs(s) for load in loads(e)}
-    return found | {s.left.base, s.right.base} if isinstance(s, Product) else found
+    if isinstance(s, Product | Fill):
+        found |= {v.base for v in operands(s)}
+    return found | {s.of.base} if isinstance(s, Keep) else found
 
 
 def sets(s: Any) -> list[str]:
     """The names that a statement sets in its own block."""
     if isinstance(s, Let):
         return [s.name]
+    if isinstance(s, Keep):
+        return [s.base]
     if isinstance(s, Branch):
         return [name for name, _, _ in s.merged]
     if isinstance(s, Loop):

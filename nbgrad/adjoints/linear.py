@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -18,14 +17,17 @@ from nbgrad.adjoints.arrangements import (
     written_to,
 )
 from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_none
+from nbgrad.adjoints.formulas import FORMULAS
 from nbgrad.adjoints.ir import (
     FLOAT_ONE,
     ONE,
     ZERO,
     Apply,
+    At,
     Const,
     Expr,
     Load,
+    Span,
     View,
     const,
     kind_of,
@@ -184,32 +186,108 @@ def on_identity(b: Builder, hint: str | None, n: Value, dtype: Value | None = No
     return on_eye(b, hint, n, dtype=dtype)
 
 
+def _square(b: Builder, a: Value) -> View | Elementwise:
+    x = array_of(b, a)
+    if len(b.shape(x)) != 2:
+        b.refuse(f"{len(b.shape(x))}-dimensional array given. Array must be two-dimensional")
+    m, n = map(b.root, b.shape(x))
+    if m != n:
+        b.require(Apply("eq", (m, n)), "Last 2 dimensions of the array must be square")
+    return x
+
+
+def _matrix(b: Builder, a: Value) -> tuple[View | Elementwise, Expr, Expr, Expr]:
+    """A matrix, its lengths, and the lesser of them."""
+    x = array_of(b, a)
+    if len(b.shape(x)) != 2:
+        b.refuse(f"{len(b.shape(x))}-dimensional array given. Array must be two-dimensional")
+    m, n = map(b.counted, b.shape(x))
+    return x, m, n, m if b.root(m) == b.root(n) else b.function("min", [m, n])
+
+
+def _given(b: Builder, hint: str | None, found: View, *of: View | Elementwise) -> View:
+    """What a formula gives, in the dtype of what it was given, and as NumPy would lay it out."""
+    if all(b.dtype(x) == "float32" for x in of):
+        made = b.make(hint, b.shape(found), "float32", zeros=False)
+        b.assign(made, found)
+        return made
+    rows = found.order == tuple(sorted(found.order)) and all(v == Span() for v in found.axes[1:])
+    return found if rows else b.stored(found, hint)
+
+
+def _part(v: View, first: Expr, rows: Expr, columns: Expr | None = None, turned: bool = False) -> View:
+    return View(v.base, (Span(first, rows), Span(ZERO, columns)), (1, 0) if turned else (0, 1))
+
+
 def on_solve(b: Builder, hint: str | None, a: Value, right: Value) -> Value:
-    matrix = len(b.shape(right)) == 2
-    return inlined(b, matrices.solve_columns if matrix else matrices.solve, [a, right], {})
+    x, y = _square(b, a), array_of(b, right)
+    n = b.shape(x)[0]
+    if b.root(n) != b.root(b.shape(y)[0]):
+        message = "solve: the matrix and the right side have different lengths"
+        b.require(Apply("eq", (b.root(n), b.root(b.shape(y)[0]))), message)
+    vector = len(b.shape(y)) == 1
+    columns = _as_column(b, y) if vector else y
+    found = b.filled(FORMULAS["solve_into"], b.shape(columns), [x, columns])
+    return _given(b, hint, _first_column(found) if vector else found, x, y)
 
 
-def _named(b: Builder, f: Any, own: Callable[..., Any], a: Value) -> Value:
-    """What one of NumPy's gives as a tuple whose parts have names."""
-    found = inlined(b, own, [array_of(b, a)], {})
-    assert isinstance(found, Items)
-    return Items(found.items, type(f(np.eye(1))))
+def _as_column(b: Builder, y: View | Elementwise) -> Elementwise:
+    return Elementwise([b.shape(y)[0], ONE], lambda i: b.element(y, i[:1]), b.bases(y), b.dtype(y))
 
 
-def on_eigh(b: Builder, hint: str | None, a: Value) -> Value:
-    return _named(b, np.linalg.eigh, matrices.eigh, a)
+def _first_column(v: View) -> View:
+    return View(v.base, (v.axes[0], At(ZERO)), (0,))
+
+
+def on_inv(b: Builder, hint: str | None, a: Value) -> Value:
+    x = _square(b, a)
+    return _given(b, hint, b.filled(FORMULAS["inv_into"], b.shape(x), [x]), x)
+
+
+def on_cholesky(b: Builder, hint: str | None, a: Value) -> Value:
+    x = _square(b, a)
+    return _given(b, hint, b.filled(FORMULAS["cholesky_into"], b.shape(x), [x]), x)
+
+
+def on_det(b: Builder, hint: str | None, a: Value) -> Value:
+    found = b.filled(FORMULAS["det_into"], [ONE, ONE], [_square(b, a)])
+    return b.let(hint, b.load(found, [ZERO, ZERO]))
 
 
 def on_slogdet(b: Builder, hint: str | None, a: Value) -> Value:
-    return _named(b, np.linalg.slogdet, matrices.slogdet, a)
+    found = b.filled(FORMULAS["slogdet_into"], [const(2), ONE], [_square(b, a)])
+    both = [b.let(None, b.load(found, [const(k), ZERO])) for k in range(2)]
+    return Items(both, type(np.linalg.slogdet(np.eye(1))))
+
+
+def _symmetric(b: Builder, a: Value) -> tuple[View | Elementwise, View, Expr]:
+    x = _square(b, a)
+    n = b.counted(b.shape(x)[0])
+    return x, b.filled(FORMULAS["eigh_into"], [b.whole("add", n, ONE), n], [x]), n
+
+
+def on_eigh(b: Builder, hint: str | None, a: Value) -> Value:
+    x, found, n = _symmetric(b, a)
+    values = View(found.base, (At(n), Span()), (1,))
+    parts = [_given(b, None, v, x) for v in (values, _part(found, ZERO, n))]
+    return Items(parts, type(np.linalg.eigh(np.eye(1))))
+
+
+def on_eigvalsh(b: Builder, hint: str | None, a: Value) -> Value:
+    x, found, n = _symmetric(b, a)
+    return _given(b, hint, View(found.base, (At(n), Span()), (1,)), x)
 
 
 def on_qr(b: Builder, hint: str | None, a: Value, mode: Value | None = None) -> Value:
     which = mode.value if isinstance(mode, Object) else "reduced"
     if which not in ("reduced", "r"):
         b.refuse(f"np.linalg.qr with the mode {which!r}", "reduced")
-    found = _named(b, np.linalg.qr, matrices.qr, a)
-    return found.items[1] if which == "r" and isinstance(found, Items) else found
+    x, m, n, k = _matrix(b, a)
+    found = b.filled(FORMULAS["qr_into"], [b.whole("add", m, n), k], [x])
+    q, r = _part(found, ZERO, m), _part(found, m, n, turned=True)
+    if which == "r":
+        return _given(b, hint, r, x)
+    return Items([_given(b, None, v, x) for v in (q, r)], type(np.linalg.qr(np.eye(1))))
 
 
 def on_svd(
@@ -221,25 +299,50 @@ def on_svd(
 ) -> Value:
     if not isinstance(full_matrices, Const) or not isinstance(compute_uv, Const):
         b.refuse("np.linalg.svd with settings that are not known")
+    x, m, n, k = _matrix(b, a)
+    full = full_matrices.value and compute_uv.value and k != m
+    wide = b.function("max", [m, n]) if full else k
+    rows = b.whole("add", m, n)
+    found = b.filled(FORMULAS["svd_into"], [b.whole("add", rows, ONE), wide], [x])
+    values = View(found.base, (At(rows), Span(ZERO, k if full else None)), (1,))
     if not compute_uv.value:
-        return inlined(b, matrices.singular_values, [array_of(b, a)], {})
-    return _named(b, np.linalg.svd, matrices.svd_of_square if full_matrices.value else matrices.svd, a)
+        return _given(b, hint, values, x)
+    left = _part(found, ZERO, m, m if full else None)
+    right = _part(found, m, n, n if full else None, turned=True)
+    parts = [_given(b, None, v, x) for v in (left, values, right)]
+    return Items(parts, type(np.linalg.svd(np.eye(1))))
 
 
 def on_svdvals(b: Builder, hint: str | None, x: Value) -> Value:
-    return inlined(b, matrices.singular_values, [array_of(b, x)], {})
+    return on_svd(b, hint, x, compute_uv=const(False))
 
 
 def on_lstsq(b: Builder, hint: str | None, a: Value, right: Value, rcond: Value | None = None) -> Value:
-    """Of a matrix of full rank; singular values and what is left are not computed."""
-    x, y = array_of(b, a), array_of(b, right)
-    own = matrices.lstsq_of_vector if len(b.shape(y)) == 1 else matrices.least_squares
-    rank = b.let("n", Apply("min", tuple(b.shape(x))))
-    return Items([inlined(b, own, [x, y], {}), Object(_not_computed), rank, Object(_not_computed)])
+    """The shortest solution, and the rank; singular values and what is left are not computed."""
+    if rcond is not None and not is_none(rcond) and rcond != const(-1):
+        b.refuse("np.linalg.lstsq with a cutoff", "leave rcond out")
+    x, m, n, _ = _matrix(b, a)
+    y = array_of(b, right)
+    if b.root(m) != b.root(b.shape(y)[0]):
+        message = "lstsq: the matrix and the right side have different lengths"
+        b.require(Apply("eq", (b.root(m), b.root(b.shape(y)[0]))), message)
+    vector = len(b.shape(y)) == 1
+    columns = _as_column(b, y) if vector else y
+    c = b.counted(b.shape(columns)[1])
+    found = b.filled(FORMULAS["lstsq_into"], [b.whole("add", n, ONE), b.whole("add", c, ONE)], [x, columns])
+    rank = b.function("int", [b.load(found, [n, c])])
+    solution = _part(found, ZERO, n, c)
+    if vector:
+        solution = View(found.base, (Span(ZERO, n), At(ZERO)), (0,))
+    return Items([_given(b, None, solution, x, y), Object(_not_computed), rank, Object(_not_computed)])
 
 
 def _not_computed() -> None:
     """What np.linalg.lstsq gives beside the solution and the rank."""
+
+
+def on_pinv(b: Builder, hint: str | None, a: Value) -> Value:
+    return inlined(b, matrices.pinv, [array_of(b, a)], {})
 
 
 def on_trace(b: Builder, hint: str | None, a: Value, offset: Value = ZERO) -> Value:

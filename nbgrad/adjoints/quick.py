@@ -43,6 +43,8 @@ def compiled(
     name: str, text: str, names: Names | None, helpers: Mapping[str, Any], made_from: str
 ) -> functions.Compiled:
     """A text's function as Numba compiles it."""
+    if "= np.dot(" in text:
+        text = _SET.sub(_by_parts, text)
     if "+= np." in text:
         text = _ADDED.sub(_by_loops, text)
     if names is not None:
@@ -50,6 +52,17 @@ def compiled(
     if "dot(" in text and not functions.has_blas():
         text = re.sub(r"\badd_dot\(", "own_add_dot(", text.replace("np.dot(", "own_dot("))
     return functions.Compiled(functions.plain(name, text, helpers, made_from), text, helpers)
+
+
+# Sums of products that an array is set to.
+_SET = re.compile(r"^( *)(\w+\[:(?:, :)*\]) = (np\.dot\(.*\))$", re.MULTILINE)
+
+
+def _by_parts(found: re.Match[str]) -> str:
+    space, target, products = found.groups()
+    first, *others = products.split(" + np.dot(")
+    parts = [first, *[f"np.dot({p}" for p in others]]
+    return "\n".join([f"{space}{target} = 0.0", *[f"{space}{target} += {p}" for p in parts]])
 
 
 # Products that are added to what a name, or a part of it, stands for.

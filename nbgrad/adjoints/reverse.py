@@ -7,10 +7,11 @@ result, an array's of its shape.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeGuard
 
-from nbgrad.adjoints.analyse import Plan, Policy, contributions
+from nbgrad.adjoints.analyse import Plan, Policy, contributions, operand
+from nbgrad.adjoints.build import Builder
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
@@ -19,7 +20,9 @@ from nbgrad.adjoints.ir import (
     Block,
     Branch,
     Expr,
+    Fill,
     Grow,
+    Keep,
     Let,
     Load,
     Loop,
@@ -92,6 +95,7 @@ class Adjoint(Sweep):
         self.only: set[str] | None = None  # of a loop that is run again, the names that are needed
         self.private: set[str] | None = None
         self.in_branch = 0
+        self.shaped: set[tuple[int, str]] = set()  # kept arrays with a place of their own shape for each turn
 
     def bar(self, name: str) -> str:
         if name not in self.bars:
@@ -185,7 +189,9 @@ class Adjoint(Sweep):
             if self.wanted(s.name):
                 super().statement(s, out)
                 self.kept([s.name], out)
-        elif isinstance(s, Store | Add | Product):
+        elif isinstance(s, Keep):
+            self.keep(s, out)
+        elif isinstance(s, Store | Add | Product | Fill):
             if self.private is None or s.base in self.private:
                 super().statement(s, out)
         elif isinstance(s, Raise):
@@ -259,7 +265,8 @@ class Adjoint(Sweep):
         heads = [n for n, _, _ in s.carried]
         if save and s.trips and not s.steps:
             at = self.position[id(s)]
-            body += [f"{self.store_of(s, n)} = reserve({self.store_of(s, n)}, {at} + 1)" for n in s.saved]
+            stores = [self.store_of(s, n) for n in s.saved if n not in self.p.arrays]
+            body += [f"{store} = reserve({store}, {at} + 1)" for store in stores]
         if save:
             body += [self.save(s, n) for n in s.saved if n in heads]
         body += before
@@ -397,6 +404,9 @@ class Adjoint(Sweep):
         if s.test is not None or not s.counter:
             s.counter = s.counter or p.fresh("t")
         for n in s.saved:
+            if n in p.arrays:
+                out += self.storage_of_array(s, n, [every], None)
+                continue
             dtype = dtype_text({"float": "float64", "int": "int64", "bool": "bool"}[p.kinds[n]])
             out.append(f"{self.store_of(s, n)} = np.empty({every}{dtype})")
         heads = [n for n, _, _ in s.carried]
@@ -464,6 +474,10 @@ class Adjoint(Sweep):
                 counts, lines = self.plan.turns_of_all(s), self.room if steps else self.first
             if counts is None and not steps:
                 counts, lines = self.plan.turns_of_all(s, before=True), self.ahead
+        arrays = [n for n in s.saved if n in self.p.arrays]
+        inside = None if lines is not out and lines is not self.ahead else self.set_inside(s)
+        if not all(self.known_extents(n, inside) for n in arrays) and not steps:
+            counts = None  # turns have their place in one row
         shape = [] if counts is None else [self.w.text(c) for c in counts]
         self.stored[id(s)] = [] if counts is None else self.plan.stored_with(s)
         if steps and nested and again is not None and not again.room:
@@ -475,6 +489,13 @@ class Adjoint(Sweep):
         for n in s.saved:
             new = (id(s), n) not in self.stores
             store = self.store_of(s, n)
+            if n in arrays:
+                made = self.storage_of_array(s, n, shape, inside)
+                if shape and made and (new or lines is out or lines is self.ahead):
+                    lines += made
+                elif new:
+                    self.first.append(f"{store} = np.empty(0)")
+                continue
             dtype = dtype_text({"float": "float64", "int": "int64", "bool": "bool"}[self.p.kinds[n]])
             if counts is not None:
                 if new or lines is out or lines is self.ahead:
@@ -486,6 +507,78 @@ class Adjoint(Sweep):
                 at = self.position.get(id(s), "")
                 size = f"{at} + {self.w.text(s.count, 9)}" if at else self.w.text(s.count)
                 out.append(f"{store} = reserve({store}, {size})")
+
+    def set_inside(self, s: Loop) -> set[str]:
+        first = self.plan.stored_with(s)[0]
+        return {n for q in [first, *self.plan.within(first)] for n in (*sets(q), getattr(q, "var", ""))}
+
+    def known_extents(self, n: str, inside: set[str] | None) -> list[str]:
+        """How long a kept array is along each axis, if that is known before the loop."""
+        extents = [self.plan.of_parameters(e, inside) for e in self.p.arrays[n].extents or ()]
+        return [self.w.text(e) for e in extents if e is not None] if None not in extents else []
+
+    def storage_of_array(self, s: Loop, n: str, shape: Sequence[str], inside: set[str] | None) -> Lines:
+        """Room for it at each turn, as one array, or as a row that grows."""
+        extents, store = self.known_extents(n, inside), self.store_of(s, n)
+        if extents and shape:
+            self.shaped.add((id(s), n))
+            return [f"{store} = np.empty({self.sizes([*shape, *extents])})"]
+        return [f"{store} = np.empty(0)"]
+
+    def keep(self, s: Keep, out: Lines) -> None:
+        if not self.recording:
+            return
+        loop = self.frame
+        if loop is None:
+            out.append(f"{s.base} = np.empty({self.w.shape(s.extents)})")
+            out += self.each(s, lambda i: f"{s.base}[{', '.join(i)}]", s.of)
+        elif s.base in loop.saved:
+            if (id(loop), s.base) not in self.shaped:
+                store, turn = self.store_of(loop, s.base), self.turn_of_row(loop)
+                out.append(f"{store} = reserve({store}, ({turn} + 1) * {self.length_of_kept(s)})")
+            out += self.each(s, lambda i: self.kept_at(loop, s, i), s.of)
+
+    def kept_again(self, s: Keep, loop: Loop) -> Lines:
+        if (id(loop), s.base) in self.shaped:
+            return [f"{s.base} = {self.store_of(loop, s.base)}[{self.turn(loop)}]"]
+        made = f"{s.base} = np.empty({self.w.shape(s.extents)})"
+        return [made, *self.each(s, lambda i: self.kept_at(loop, s, i), None)]
+
+    def kept_at(self, loop: Loop, s: Keep, i: Sequence[str]) -> str:
+        store = self.store_of(loop, s.base)
+        if (id(loop), s.base) in self.shaped:
+            return f"{store}[{self.turn(loop)}, {', '.join(i)}]"
+        place = f"({self.turn_of_row(loop)}) * {self.length_of_kept(s)}"
+        inner = i[0]
+        for e, k in zip(s.extents[1:], i[1:]):
+            inner = f"({inner}) * {self.w.text(e, 9)} + {k}"
+        return f"{store}[u({place} + {inner})]"
+
+    def turn_of_row(self, loop: Loop) -> str:
+        """As a number with a sign."""
+        turn = self.turn(loop)
+        return turn[1:] if turn.startswith("u(") else turn
+
+    def length_of_kept(self, s: Keep) -> str:
+        return f"({' * '.join([self.w.text(e, 9) for e in s.extents])})"
+
+    def each(self, s: Keep, place: Callable[[list[str]], str], of: View | None) -> Lines:
+        """For each element of a kept array: there it is put, from a view, or from there it comes."""
+        counters = [self.p.fresh("i") for _ in s.extents]
+        for i in counters:
+            self.p.kinds[i] = "int"
+            self.p.natural.add(i)
+        if of is None:
+            line = f"{s.base}[{', '.join(counters)}] = {place(counters)}"
+        else:
+            load = Builder(self.p).load(of, [Name(i) for i in counters])
+            self.w.rising |= {*counters}
+            line = f"{place(counters)} = {self.w.text(load)}"
+            self.w.rising -= {*counters}
+        lines: Lines = [line]
+        for e, i in reversed([*zip(s.extents, counters)]):
+            lines = [f"for {i} in range({self.w.text(e)}):", lines]
+        return lines
 
     def sizes(self, shape: Sequence[str]) -> str:
         return shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
@@ -554,6 +647,8 @@ class Adjoint(Sweep):
             self.back_make(s, arrays, frame, block)
         elif isinstance(s, Product) and s.base in active.arrays:
             self.back_product(s, out)
+        elif isinstance(s, Fill) and s.base in active.arrays:
+            self.back_fill(s, out)
         elif isinstance(s, Branch):
             merged = [m for m in s.merged if m[0] in active.names and m[0] in self.touched]
             known, around = set(self.touched), self.added
@@ -592,6 +687,9 @@ class Adjoint(Sweep):
 
     def restore(self, block: Block, loop: Loop, out: Lines) -> None:
         for s in block:
+            if isinstance(s, Keep):
+                out += self.kept_again(s, loop) if s.base in loop.saved else []
+                continue
             for n in sets(s):
                 if n in loop.saved:
                     out.append(f"{n} = {self.store_of(loop, n)}[{self.turn(loop)}]")
@@ -614,6 +712,14 @@ class Adjoint(Sweep):
             else:
                 term = f"np.outer({w.view(x)}, {g})"
             out.append(f"{w.all_of(y, self.bar(y.base))} += {term}")
+        out.append(f"{w.all_of(whole(g, self.p.arrays[s.base].rank), g)} = 0.0")
+
+    def back_fill(self, s: Fill, out: Lines) -> None:
+        w, g = self.w, self.bar(s.base)
+        values = [s.held.get(k) or w.view(operand(self.p, s, k)) for k in s.of.reads]
+        for x, back in zip(s.args, s.of.back):
+            if x.base in self.active.arrays:
+                out.append(self.call(back, [*values, g, w.view(x, self.bar(x.base))]))
         out.append(f"{w.all_of(whole(g, self.p.arrays[s.base].rank), g)} = 0.0")
 
     def back_loop(self, s: Loop, out: Lines) -> None:
@@ -678,7 +784,7 @@ class Adjoint(Sweep):
         inner = [s, *self.plan.within_now(s)]
         if s.test is not None or s.rerun or s.parallel or any(id(q) in self.position for q in inner):
             return False
-        written = (Store, Add, Make, Product, Grow)
+        written = (Store, Add, Make, Product, Fill, Grow)
         return not any(isinstance(q, written) and q.base in self.active.arrays for q in inner)
 
     def handed(self, carried: Sequence[tuple[str, Expr, Expr]]) -> Lines:

@@ -20,6 +20,7 @@ from nbgrad.adjoints.ir import (
     Branch,
     Const,
     Expr,
+    Fill,
     Grow,
     Let,
     Load,
@@ -36,6 +37,7 @@ from nbgrad.adjoints.ir import (
     is_leaf,
     loads,
     names,
+    operands,
     sets,
     statements,
     walk,
@@ -74,8 +76,8 @@ class _Numbers:
         made = [s.base for s in self.every if isinstance(s, Make)]
         whole = {r.base for r in p.results if isinstance(r, View)}
         for s in self.every:
-            if isinstance(s, Product):
-                whole |= {s.base, s.left.base, s.right.base}
+            if isinstance(s, Product | Fill):
+                whole |= {s.base, *(v.base for v in operands(s))}
             elif isinstance(s, Grow):
                 whole.add(s.base)
         found = set()
@@ -144,7 +146,7 @@ class _Numbers:
         if not known or s.test is not None or s.stopped is not None or not 0 < s.count.value <= _TURNS:  # type: ignore[union-attr]
             return False
         return self.length(s.body) * s.count.value <= _LENGTH and not any(  # type: ignore[union-attr]
-            isinstance(q, Grow | Product) or (isinstance(q, Make) and q.base not in self.arrays)
+            isinstance(q, Grow | Product | Fill) or (isinstance(q, Make) and q.base not in self.arrays)
             for q in statements(s.body)
         )
 
@@ -273,7 +275,7 @@ class _Numbers:
     def rest(self, s: object, now: dict[Place, Expr]) -> None:
         if isinstance(s, Grow):
             s.size = self.expr(s.size, now)
-        elif isinstance(s, Product):
+        elif isinstance(s, Product | Fill):
             for name in (n for e in exprs(s) for n in names(e)):
                 assert name not in self.same  # loops with products are not written out
         else:

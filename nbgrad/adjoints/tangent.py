@@ -5,10 +5,11 @@ Promises who tests the adjoint a derivative that shares nothing with it but the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from nbgrad.adjoints import ops
-from nbgrad.adjoints.analyse import Activity, hoist_loads, only_added
+from nbgrad.adjoints.analyse import Activity, hoist_loads, only_added, operand
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
@@ -17,6 +18,7 @@ from nbgrad.adjoints.ir import (
     Block,
     Branch,
     Expr,
+    Fill,
     Grow,
     Let,
     Load,
@@ -34,6 +36,7 @@ from nbgrad.adjoints.ir import (
     names,
     reads,
     statements,
+    whole,
 )
 from nbgrad.adjoints.text import Lines, Text, Writer, branch, copies, dtype_text, function_text, parallel
 
@@ -65,6 +68,8 @@ class Sweep:
             out.append(f"{s.base} = reserve({s.base}, {w.text(s.size)})")
         elif isinstance(s, Product):
             out.append(f"np.dot({w.view(s.left)}, {w.view(s.right)}, {s.base})")
+        elif isinstance(s, Fill):
+            out.append(self.call(s.of.into, [*map(w.view, s.args), s.base]))
         elif isinstance(s, Raise):
             out.append(f"raise {s.text}")
         elif isinstance(s, Branch):
@@ -74,6 +79,12 @@ class Sweep:
             branch(out, w.text(s.test), then, other)
         elif isinstance(s, Loop):
             self.loop(s, out)
+
+    def call(self, f: Callable[..., Any], args: Sequence[str]) -> str:
+        """Of a function that is called, not written out."""
+        self.p.taken.add(f.__name__)
+        self.p.constants[f.__name__] = f
+        return f"{f.__name__}({', '.join(args)})"
 
     def make(self, s: Make, out: Lines) -> None:
         how = "zeros" if s.zeros else "empty"
@@ -257,6 +268,13 @@ class Tangent(Sweep):
             dims = ", ".join([":"] * self.p.arrays[s.base].rank)
             out.append(f"{self.dot(s.base)}[{dims}] = {' + '.join(terms)}")
         super().statement(s, out)
+        if isinstance(s, Fill) and s.base in active.arrays:
+            moved = self.dot(s.base)
+            out.append(f"{w.all_of(whole(moved, self.p.arrays[s.base].rank), moved)} = 0.0")
+            values = [w.view(operand(self.p, s, place)) for place in s.of.reads]
+            for x, along in zip(s.args, s.of.along):
+                if x.base in active.arrays:
+                    out.append(self.call(along, [*values, w.view(x, self.dot(x.base)), moved]))
         if isinstance(s, Make) and s.base in active.arrays:
             shape = f"{self.w.shape(s.extents)}{dtype_text(self.p.arrays[s.base].dtype)}"
             how = "zeros" if s.zeros else "empty"  # each store sets both

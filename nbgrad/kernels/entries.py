@@ -495,6 +495,23 @@ def entry(
 ) -> Entry:
     """For arguments that `codes` tell: `d`, `q`, `?`, or of an array its dtype, `:`, its dimensions and C, F or A. `function` gives the
     text's as Numba shall see it, `helpers` are the texts of what it calls, by name."""
+    address, results, _ = _placed(name, text, function, helpers, codes)
+    return Entry(address, codes, results)
+
+
+def outside(
+    name: str, text: str, function: Callable[[], Any], helpers: Mapping[str, str], codes: Sequence[str]
+) -> tuple[str, int]:
+    """The same for other code: the symbol by which images find it, and where it stands."""
+    address, _, symbol = _placed(name, text, function, helpers, codes)
+    image.provide(symbol, address)
+    return symbol, address
+
+
+def _placed(
+    name: str, text: str, function: Callable[[], Any], helpers: Mapping[str, str], codes: Sequence[str]
+) -> tuple[int, str, str]:
+    """Where it stands, what its results are, and its symbol."""
     if not HERE:
         raise Refused("images are of another machine")
     name = build.titled(name, text, (tuple(codes), sorted(helpers.items())), ("entries",))
@@ -509,8 +526,7 @@ def entry(
         found = _loaded(results.encode() + b"\n" + made)
     if found is None:
         raise Refused("what it calls is not there")
-    address, results = found
-    return Entry(address, codes, results)
+    return *found, name
 
 
 def _loaded(data: bytes) -> tuple[int, str] | None:
@@ -655,4 +671,4 @@ done:
 """
 
 
-__all__ = ["Entry", "Refused", "entry"]
+__all__ = ["Entry", "Refused", "entry", "outside"]

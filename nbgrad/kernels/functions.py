@@ -264,12 +264,42 @@ def _as_seen(helper: Callable[..., Any]) -> Any:
     if found is None:
         from numba import njit
 
-        seen, parts = helper, {n: _as_seen(g) for n, g in _parts_of(helper).items()}
-        if parts:
-            scope = {**helper.__globals__, **parts}
-            seen = types.FunctionType(helper.__code__, scope, helper.__name__, helper.__defaults__)
-        found = _helpers.keep(helper, njit(**_INNER)(seen))
+        outside = _placed(helper)
+        if outside is None:
+            found = njit(**_INNER)(_with_parts(helper))
+        else:
+            from nbgrad.kernels.cpu.outside import stand_in
+
+            found = stand_in(helper.__name__, *outside, helper.__code__.co_argcount)
+        _helpers.keep(helper, found)
     return found
+
+
+def _with_parts(helper: Callable[..., Any]) -> Callable[..., Any]:
+    parts = {n: _as_seen(g) for n, g in _parts_of(helper).items()}
+    if not parts:
+        return helper
+    scope = {**helper.__globals__, **parts}
+    return types.FunctionType(helper.__code__, scope, helper.__name__, helper.__defaults__)
+
+
+@cached(64)
+def _placed(helper: Callable[..., Any]) -> tuple[str, int] | None:
+    """Of a helper that says that it is `apart`, of float64 matrices: its symbol, and where it stands, once what it calls does."""
+    if not hasattr(helper, "apart"):
+        return None
+    from nbgrad.kernels import entries
+
+    called = _called_by(helper)
+    for g in called.values():
+        if g is not helper:
+            _placed(g)
+    texts = {n: inspect.getsource(f) for n, f in called.items()}
+    codes = ["float64:2A"] * helper.__code__.co_argcount
+    name = helper.__name__
+    with suppress(entries.Refused, OSError):
+        return entries.outside(name, texts[name], lambda: _with_parts(helper), texts, codes)
+    return None
 
 
 class Compiled:
@@ -311,6 +341,8 @@ class Compiled:
                 helpers = {**self.helpers, **self._own}
                 helpers |= {f.__name__: f for f in _HELPERS if re.search(rf"\b{f.__name__}\(", self.text)}
                 texts = {n: inspect.getsource(f) for h in helpers.values() for n, f in _called_by(h).items()}
+                for helper in helpers.values():
+                    _placed(helper)
                 return entries.entry(self.function.__name__, self.text, self._seen, texts, codes)
         return self.jitted
 
