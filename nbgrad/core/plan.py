@@ -136,15 +136,15 @@ class Kernel:
         )
         if _turned(title, outs[0], strides):
             steps = ["v", "r" if strides[1][-1] < 0 else "b"]
-        elif any(st and st[-1] not in (0, 1) for st in strides):
+        elif title == "copy" and any(st and st[-1] not in (0, 1) for st in strides):
             steps = ["g"] * len(strides)
         else:
-            steps = ["v" if st and st[-1] == 1 else "s" for st in strides]
+            steps = ["v" if st and st[-1] == 1 else "g" if st and st[-1] else "s" for st in strides]
         if not sizes:  # one element: steps do not matter, and one kernel serves
             steps = ["v"] * len(strides)
         if flat:
             steps[: len(outs)] = ["v"] * len(outs)
-        elif steps[0] != "g" and "s" in steps[: len(outs)]:
+        elif any(step != "v" for step in steps[: len(outs)]) and title != "copy":
             steps = ["g"] * len(strides)
         letters = iter(steps[len(outs) :])
         given = tuple(

@@ -7,13 +7,14 @@ numbers...`. The same text runs un-jitted on arrays, on the CPU, and compiles fo
 Steps of the innermost loop, one letter per operand: `v` from element to element, `r` the same backwards, `b` as `v` in rows that may come
 backwards, `s` the same element throughout, `g` a step given at run time, `n` a number passed by value, `=` the first output itself,
 read before it is written: given as a second pointer to the same memory it would make LLVM's overlap check choose the scalar loop
-(measured: add_ of 1M 305 us, so 150). That check LLVM makes once for all rows if it can, and takes it for failed where one operand's come
+(measured: add_ of 1M 305 us, so 150). What is read by such steps for results that lie together is first laid side by side, STRETCH
+elements at a time, so that what computes with it is a loop of vectors. That check LLVM makes once for all rows if it can, and takes it for failed where one operand's come
 backwards: so it is not to know how far apart those are (`r`, `b`; a copy of 300 x 300 73 us, so 20).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nbgrad.base.records import NamedTuple
 from nbgrad.base.source import Lines, text_of
@@ -21,7 +22,7 @@ from nbgrad.base.tables import Table, cached
 from nbgrad.expr import emit, loops, parts
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import PRIMS, Expr
-from nbgrad.kernels.codes import FILES, NARROW
+from nbgrad.kernels.codes import FILES, MEMORY, NARROW
 from nbgrad.kernels.family import family
 
 _HEAD = '''"""{title}
@@ -34,6 +35,8 @@ import numpy as np
 {preamble}
 F = {scalar}
 '''
+
+STRETCH = 512  # elements of a row, in the nearest cache
 
 _PLACES = "from nbgrad.kernels.cpu.places import places\n"
 
@@ -160,6 +163,7 @@ class Element(NamedTuple):
     moving: list[int]
     steps: list[str]
     loads: int
+    laid: dict[int, tuple[str, str, int]]  # what is laid side by side first: a pointer, memory on the stack, numbers of an element
 
     def text(self, params: Sequence[str], loop: Lines) -> str:
         return text_of([self.head, "", f"def @NAME@({', '.join([*params, *self.params])}):", loop])
@@ -178,12 +182,12 @@ def elementwise(
     target: str = "cpu",
 ) -> tuple[str, tuple[str, ...]]:
     """Source (its function is called @NAME@) and parameter codes. `kind` is the dtype in which one element is computed."""
-    e = element(
-        title, exprs, inputs, outputs, kind, nd, out_steps, target, _PLACES * (nd and target == "cpu")
-    )
+    here = nd and target == "cpu"
+    stretched = here and set(out_steps) == {"v"}
+    e = element(title, exprs, inputs, outputs, kind, nd, out_steps, target, _PLACES * here, stretched)
     if nd:
         count = len(outputs) + len(inputs)
-        loop: Lines = [*e.once, *_rows(e.moving, count, e.steps, target, e.fixed, e.body)]
+        loop: Lines = [*e.once, *_rows(e.moving, count, e.steps, target, e.fixed, e.body, e.laid)]
     else:
         loop = [*e.once, *e.fixed, "for i in range(start, stop):", e.body]
     return e.text(("start", "stop"), loop), ("i8", "i8", *e.codes)
@@ -199,8 +203,10 @@ def element(
     out_steps: str,
     target: str = "cpu",
     imports: str = "",
+    stretched: bool = False,
 ) -> Element:
-    """The same but for the loop. Complex numbers are computed as pairs, the imaginary part of `a0` under the name `a0i`."""
+    """The same but for the loop. Complex numbers are computed as pairs, the imaginary part of `a0` under the name `a0i`. If rows are
+    `stretched`, what steps as given at run time is laid side by side first."""
     names = {v.name: f"a{k}" for k, v in enumerate(inputs)}
     helpers = vmath_helpers() if target == "cpu" else ""  # which also tells `emit` the vectorisable spellings
     paired = {k: v for k, v in enumerate(inputs) if v.code[:1] == "c" and kind[0] == "c"}
@@ -212,6 +218,12 @@ def element(
         roots, kept = _parts_of(exprs, [v.name for v in paired.values() if not v.logical], outputs)
         kind = part(kind)
     emitted = emit.emit(roots, target, kind, names)
+    arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
+    laid = {
+        k + len(outputs): (f"x{k}", f"stack_{_memory(v.code)}", 1 + (v.code[:1] == "c"))
+        for k, v in arrays
+        if stretched and v.step == "g"
+    }
     head = _HEAD.format(
         title=title,
         text="; ".join(str(e) for e in exprs),
@@ -219,9 +231,9 @@ def element(
         preamble=helpers
         + halves([*outputs, *(code for v in inputs for code in (v.code, v.rounded))])
         + called(emitted.helpers, target)
+        + "".join([f"from nbgrad.kernels.cpu.stack import {name}\n" for name in sorted({s for _, s, _ in laid.values()})])
         + imports,
     )
-    arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
     params = [*(["meta"] if nd else []), *(f"o{k}" for k in range(len(outputs)))]
     params += [f"x{k}" for k, _ in arrays]
@@ -249,8 +261,10 @@ def element(
                 here = [f"opaque({text})" for text in here]
             body += loads(k, v, here)
     for k, v in arrays:
-        if v.step != "s":
-            body += loads(k, v, spots(f"x{k}", _at(k + len(outputs), v.step, nd), v.code))
+        if (at := k + len(outputs)) in laid:
+            body += loads(k, v, spots(f"y{at}", "j - at", v.code))
+        elif v.step != "s":
+            body += loads(k, v, spots(f"x{k}", _at(at, v.step, nd), v.code))
     count = len(body)
     body += emitted.lines
     for k, c in enumerate(outputs):
@@ -264,7 +278,7 @@ def element(
             fixed += loads(k, v, spots(f"x{k}", at, v.code))
     moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
     steps = [*out_steps, *(v.step for v in inputs)]
-    return Element(head, params, tuple(codes), once, fixed, body, moving, steps, count)
+    return Element(head, params, tuple(codes), once, fixed, body, moving, steps, count, laid)
 
 
 def spots(pointer: str, at: str, code: str) -> list[str]:
@@ -334,8 +348,26 @@ def write(result: str, code: str, kind: str) -> str:
     return f"{SCALARS[code]}({result})"
 
 
+def _side_by_side(k: int, x: str, parts: int) -> Lines:
+    """Lines that lay a stretch of an operand, whose elements are of so many numbers, in memory of our own."""
+    there = f"(p{k} + (at + j) * s{k})"
+    if parts == 1:
+        return ["for j in range(end - at):", [f"y{k}[j] = {x}[{there[1:-1]}]"]]
+    return ["for j in range(end - at):", [f"y{k}[2 * j + {c}] = {x}[2 * {there} + {c}]" for c in range(parts)]]
+
+
+def _memory(code: str) -> str:
+    return MEMORY.get(code, part(code))
+
+
 def _rows(
-    moving: Sequence[int], count: int, steps: Sequence[str], target: str, once: Lines, element: Lines
+    moving: Sequence[int],
+    count: int,
+    steps: Sequence[str],
+    target: str,
+    once: Lines,
+    element: Lines,
+    laid: Mapping[int, tuple[str, str, int]],
 ) -> Lines:
     """The loops over rows and their elements. `meta` holds: number of outer dimensions, length of a row, their sizes (the nearest
     first), then per operand its outer steps, then the inner steps of all operands. `once` is what a row needs before its elements."""
@@ -343,6 +375,18 @@ def _rows(
     apart = {k: f"meta[2 + d * {k + 1}]" for k in moving}
     before = ["d = meta[0]", "n = meta[1]", *inner]
     row = [*once, "for j in range(n):", element]
+    if laid:
+        before += [f"y{k} = {stack}({STRETCH * parts})" for k, (_, stack, parts) in laid.items()]
+        row = [
+            *once,
+            f"for at in range(0, n, {STRETCH}):",
+            [
+                f"end = min(at + {STRETCH}, n)",
+                *(line for k, (x, _, parts) in laid.items() for line in _side_by_side(k, x, parts)),
+                "for j in range(at, end):",
+                element,
+            ],
+        ]
     if target == "cpu":
         # Divisions find where a row begins; from there on it is a step to the next, until the nearest dimension ends.
         starts = ", ".join(f"p{k}" for k in moving) + ("," if len(moving) == 1 else "")
