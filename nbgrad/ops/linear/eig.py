@@ -8,12 +8,13 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
 from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.diagonals import diag_embed
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear import lapack, small
 from nbgrad.ops.linear.decompositions import (
     _EIGENVECTORS,
     _ILL_CONDITIONED,
@@ -86,6 +87,7 @@ def linalg_eig(A: Tensor, *, out: Any = None) -> Any:
     return results("linalg_eig", _checked(A, "linalg.eig", True), out, (A,), exact=(None, None))
 
 
+@quickly(small.eigvals)
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of square matrices, complex numbers in the order in which they are found. The gradient is `V^-H @ diag(g) @ V^H`, V
     being the eigenvectors; of real matrices its real part.

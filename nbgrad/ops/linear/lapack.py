@@ -32,6 +32,19 @@ def signature_of(kind: np.dtype[Any], kinds: str) -> str:
     return kinds.replace("d", "D") if kind.kind == "c" else kinds
 
 
+_DOUBLE = 64  # rows and columns up to which matrices of single precision are computed in double: it takes as long, and is exact to all digits
+
+
+def kinds_of(a: Array, kinds: str) -> str:
+    """The routine's kinds for these matrices: M theirs, R the real one and C the complex one of their precision. NumPy has no eigenvalues
+    of complex64."""
+    single = a.dtype.char in ("f" if "C" in kinds else "fF") and max(a.shape[-2:]) > _DOUBLE
+    real, both = ("f", "F") if single else ("d", "D")
+    return (
+        kinds.replace("M", both if a.dtype.kind == "c" else real).replace("R", real).replace("C", both)
+    )
+
+
 def widest(kind: np.dtype[Any]) -> str:
     """The code of the numbers in which numbers of that dtype are computed."""
     return "c16" if kind.kind == "c" else "f8"
@@ -140,7 +153,7 @@ def _solve_singular(a: Array, b: Array) -> tuple[Array, int]:
 def solve(a: Array, b: Array) -> tuple[Array, Array]:
     """X of A X = B, whose batch dimensions are the same."""
     infos = np.zeros(a.shape[:-2], np.int32)
-    x = _lapack.solve(a, b, signature=signature_of(a.dtype, "dd->d")).astype(b.dtype, copy=False)
+    x = _lapack.solve(a, b, signature=kinds_of(a, "MM->M")).astype(b.dtype, copy=False)
     if np.isfinite(x).all():
         return x, infos
     try:
@@ -160,7 +173,7 @@ def solve(a: Array, b: Array) -> tuple[Array, Array]:
 @threaded
 @quiet()
 def inverse(a: Array) -> tuple[Array, Array]:
-    x = _lapack.inv(a, signature=signature_of(a.dtype, "d->d")).astype(a.dtype, copy=False)
+    x = _lapack.inv(a, signature=kinds_of(a, "M->M")).astype(a.dtype, copy=False)
     if np.isfinite(x).all():
         return x, np.zeros(a.shape[:-2], np.int32)
     return solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
@@ -175,7 +188,9 @@ def det(a: Array) -> Array:
 @threaded
 def slogdet(a: Array) -> tuple[Array, Array]:
     with quiet():
-        sign, size = (np.asarray(part) for part in np.linalg.slogdet(a))
+        parts = _lapack.slogdet(a, signature=kinds_of(a, "M->MR"))
+        real = a.real.dtype
+        sign, size = (np.asarray(x).astype(kind, copy=False) for x, kind in zip(parts, (a.dtype, real)))
     return np.where(np.isnan(size), sign.dtype.type(0), sign), size
 
 
@@ -205,7 +220,7 @@ def cholesky(a: Array) -> tuple[Array, Array]:
         _each("cholesky_f8", _kernels.cholesky(), infos.size, [a.shape[-1]], low, infos)
         return low.astype(a.dtype, copy=False), infos.astype(np.int32)
     infos = np.zeros(a.shape[:-2], np.int32)
-    low = _lapack.cholesky_lo(a, signature=signature_of(a.dtype, "d->d")).astype(a.dtype, copy=False)
+    low = _lapack.cholesky_lo(a, signature=kinds_of(a, "M->M")).astype(a.dtype, copy=False)
     if np.isfinite(low).all():
         return low, infos
     try:
@@ -285,7 +300,11 @@ def eigh(a: Array, uplo: str) -> tuple[Array, Array, Array]:
     bad = _any(~np.isfinite(read))
 
     def found(a: Array) -> tuple[Array, ...]:
-        values, vectors = np.linalg.eigh(a, "U" if uplo == "U" else "L")
+        call = _lapack.eigh_up if uplo == "U" else _lapack.eigh_lo
+        parts = call(a, signature=kinds_of(a, "M->RM"))
+        if not np.isfinite(parts[0]).all():
+            parts = np.linalg.eigh(a, "U" if uplo == "U" else "L")
+        values, vectors = (x.astype(kind, copy=False) for x, kind in zip(parts, (a.real.dtype, a.dtype)))
         return values, turned(a, vectors, uplo == "U")
 
     values, vectors = _finite_only(a, bad, found)
@@ -319,10 +338,31 @@ def qr(a: Array, mode: str) -> Any:
 def eig(a: Array) -> tuple[Array, Array, Array]:
     """Eigenvalues and their vectors, which are complex; and which matrices are not finite, of which they are NaN."""
     bad = _any(~np.isfinite(a))
-    signature = "D->DD" if a.dtype.kind == "c" else "d->DD"
-    found = _finite_only(a, bad, partial(_lapack.eig, signature=signature))
+    found = _finite_only(a, bad, lambda a: _lapack.eig(a, signature=kinds_of(a, "M->CC")))
     kind = f"c{a.itemsize if a.dtype.kind == 'c' else 2 * a.itemsize}"
     values, vectors = (x.astype(kind, copy=False) for x in found)
     if bad.any():
         values[bad] = vectors[bad] = np.nan
     return values, vectors, bad
+
+
+# ---------------------------------------------------------------- values alone
+
+
+@threaded
+@quiet()
+def eigenvalues(a: Array) -> Array:
+    """In the order in which they are found, complex."""
+    return np.asarray(_lapack.eigvals(a, signature=kinds_of(a, "M->C")))
+
+
+@threaded
+@quiet()
+def symmetric_eigenvalues(a: Array, upper: bool) -> Array:
+    return np.asarray((_lapack.eigvalsh_up if upper else _lapack.eigvalsh_lo)(a, signature=kinds_of(a, "M->R")))
+
+
+@threaded
+@quiet()
+def singular_values(a: Array) -> Array:
+    return np.asarray(_lapack.svd(a, signature=kinds_of(a, "M->R")))

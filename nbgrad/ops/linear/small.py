@@ -1,7 +1,8 @@
 """Factors of small matrices by the shortest way: LAPACK as NumPy calls it, between memory that is read where it lies and results that lie
 by columns.
 
-Promises the functions of linear algebra what `quickly` asks of a plan: matrices of one layout, whose batch has few elements. What is not
+Promises the functions of linear algebra what `quickly` asks of a plan: matrices of one layout, whose batch has few elements; and of larger
+ones their values, without the vectors that a gradient would read. What is not
 finite, or has no factor, is left to the long way, which tells one matrix from another and refuses in PyTorch's words.
 """
 
@@ -22,7 +23,18 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.linear.lapack import adjoint, by_steps, left_to_one, quiet, signature_of, turned, widest
+from nbgrad.ops.linear.lapack import (
+    adjoint,
+    by_steps,
+    eigenvalues,
+    left_to_one,
+    quiet,
+    signature_of,
+    singular_values,
+    symmetric_eigenvalues,
+    turned,
+    widest,
+)
 from nbgrad.ops.linear.matmul import matmul
 
 _Array = np.ndarray[Any, Any]
@@ -214,11 +226,38 @@ def _values(found: Quick | None, at: int) -> Quick | None:
 
 
 def eigvalsh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
+    if _is_large(A, out) and _square(A) and UPLO in ("L", "U"):
+        return _of_large(A, _sizes(A)[0], lambda a: symmetric_eigenvalues(a, UPLO == "U"), A.dtype.to_real())
     return _values(eigh(A, UPLO, out=out), 0)
 
 
 def svdvals(A: Spec, *, driver: Any, out: Any) -> Quick | None:
+    if _is_large(A, out) and driver is None:
+        return _of_large(A, min(_sizes(A)), singular_values, A.dtype.to_real())
     return _values(svd(A, False, driver=driver, out=out), 1)
+
+
+def eigvals(A: Spec, *, out: Any) -> Quick | None:
+    if not _is_large(A, out) or not _square(A):
+        return None
+    return _of_large(A, _sizes(A)[0], eigenvalues, A.dtype.to_complex())
+
+
+def _is_large(A: Spec, out: Any) -> bool:
+    """Whether vectors that nobody asks for would take most of the time."""
+    fits = A.dtype.inexact and not A.dtype.narrow and A.ndim >= 2 and A.numel > 0
+    return out is None and fits and not left_to_one(min(_sizes(A)), A.dtype.is_complex)
+
+
+def _of_large(A: Spec, count: int, values: Callable[[_Array], _Array], dtype: dtypes.dtype) -> Quick:
+    read, make = _reading(A), _lines(A, (*tuple(A.shape)[:-2], count), dtype)
+
+    def found(t: Tensor) -> Tensor | None:
+        a = read(t)
+        found = values(a) if np.isfinite(a).all() else None
+        return make(found) if found is not None and np.isfinite(found).all() else None
+
+    return found
 
 
 def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
