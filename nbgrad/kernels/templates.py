@@ -163,7 +163,9 @@ class Element(NamedTuple):
     moving: list[int]
     steps: list[str]
     loads: int
-    laid: dict[int, tuple[str, str, int]]  # what is laid side by side first: a pointer, memory on the stack, numbers of an element
+    laid: dict[
+        int, tuple[str, str, int]
+    ]  # what is laid side by side first: a pointer, memory on the stack, numbers of an element
 
     def text(self, params: Sequence[str], loop: Lines) -> str:
         return text_of([self.head, "", f"def @NAME@({', '.join([*params, *self.params])}):", loop])
@@ -231,7 +233,12 @@ def element(
         preamble=helpers
         + halves([*outputs, *(code for v in inputs for code in (v.code, v.rounded))])
         + called(emitted.helpers, target)
-        + "".join([f"from nbgrad.kernels.cpu.stack import {name}\n" for name in sorted({s for _, s, _ in laid.values()})])
+        + "".join(
+            [
+                f"from nbgrad.kernels.cpu.stack import {name}\n"
+                for name in sorted({s for _, s, _ in laid.values()})
+            ]
+        )
         + imports,
     )
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
@@ -353,7 +360,10 @@ def _side_by_side(k: int, x: str, parts: int) -> Lines:
     there = f"(p{k} + (at + j) * s{k})"
     if parts == 1:
         return ["for j in range(end - at):", [f"y{k}[j] = {x}[{there[1:-1]}]"]]
-    return ["for j in range(end - at):", [f"y{k}[2 * j + {c}] = {x}[2 * {there} + {c}]" for c in range(parts)]]
+    return [
+        "for j in range(end - at):",
+        [f"y{k}[2 * j + {c}] = {x}[2 * {there} + {c}]" for c in range(parts)],
+    ]
 
 
 def _memory(code: str) -> str:

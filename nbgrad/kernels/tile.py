@@ -134,6 +134,11 @@ class _Text:
         given = f"{v} {value}, ptr {p}, i32 {self.size}, {self.mask_type} {mask}"
         self.intrinsic("masked.store", "void", f"{v}, ptr, i32, {self.mask_type}", given)
 
+    def fetch(self, address: str) -> None:
+        """Memory that will be written is on its way to the cache meanwhile."""
+        self.declared["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        self.line(f"call void @llvm.prefetch.p0(ptr {self.pointer(address)}, i32 1, i32 3, i32 1)")
+
     def everywhere(self, kind: str, value: str) -> str:
         """A vector of one number."""
         of = f"<{self.lanes} x {kind}>"
@@ -195,6 +200,8 @@ def _outer(w: _Text, rows: int, vectors: int, kind: str) -> None:
     a = w.rows_at("%a", "%row", rows, "%have") if kind == "lined" else w.rows_of("%a", "%row", rows, "%have")
     c = w.rows_of("%c", "%ldc", rows, "%have")
     cells = [(i, j) for i in range(rows) for j in range(vectors)]
+    for i, j in cells:
+        w.fetch(w.place(c[i], j * far))
     w.start("loop")
     for counter, begin in (("n", "0"), ("pa", "0"), ("pb", "%ldb" if kind == "tabled" else "%b")):
         w.made(f"phi i64 [ {begin}, %entry ], [ %{counter}1, %loop ]", f"%{counter}")

@@ -260,10 +260,20 @@ def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
     if p == 0:
         return full(input._spec.dense(), 0)
     first, second = _pairs(input)
-    away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
-    back = _lengths_back(g, away, y, p)
     from nbgrad.ops.index.place import _spread
 
+    if _is_large(input):
+        n, places = input.shape[0], _in_square(input)
+        square = input._spec.dense().like((n * n,))
+        both = []
+        for line in (g, y):
+            half = reshape(_spread(line, base=square, place=places), (n, n))
+            both.append(e.add(half, half.mT))
+        strips = _strips(input, input)
+        backs = [_lengths_back(both[0][s], _apart(input[s], input), both[1][s], p) for s in strips]
+        return cat([_sum(back, -2) for back in backs], -2)
+    away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
+    back = _lengths_back(g, away, y, p)
     base = input._spec.dense()
     return e.sub(_spread(back, base=base, place=first), _spread(back, base=base, place=second))
 
@@ -278,12 +288,31 @@ def _all_pairs(sp: Spec) -> tuple[Place, Place]:
     return along(0, first, sp), along(0, second, sp)
 
 
+def _is_large(input: Tensor) -> bool:
+    """Whether differences of all pairs at once would take up more memory than the nearest caches have; those of all with all, a few rows
+    at a time, are quicker then, though each pair is there twice."""
+    n, width = tuple(input.shape)
+    return n * n * width > 16 * _TOGETHER
+
+
+def _in_square(input: Tensor) -> Place:
+    """Where pairs are in the distances of all with all."""
+    n = tuple.__getitem__(input.shape, 0)
+    first, second = np.triu_indices(n, 1)
+    return along(0, first * n + second, input._spec.like((n * n,)))
+
+
 _FEW_ROWS = 128  # whose pairs take 130 KB
 _few_pairs = cached(64)(_all_pairs)
 
 
 @differentiable("Pdist", unmoved="_pdist_forward", input=_pdist_back)
 def _pdist(input: Tensor, *, p: float) -> Tensor:
+    if _is_large(input):
+        parts = [
+            _norm(_apart(input[s], input), ord=p, dims=(2,), keepdim=False) for s in _strips(input, input)
+        ]
+        return _index_select(reshape(cat(parts, -2), (-1,)), place=_in_square(input))
     first, second = _pairs(input)
     away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
     return _norm(away, ord=p, dims=(1,), keepdim=False)
@@ -291,6 +320,8 @@ def _pdist(input: Tensor, *, p: float) -> Tensor:
 
 def _quick_pairs(input: Spec, p: Any) -> Quick | None:
     if input.ndim != 2 or not 1 < tuple.__getitem__(input.shape, 0) <= _FEW_ROWS or not input.numel:
+        return None
+    if tuple.__getitem__(input.shape, 0) * input.numel > 16 * _TOGETHER:
         return None
     places = _few_pairs(input)
     first, second = [_index_select.at(input, {"place": at}).run for at in places]  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ says where it failed. What holds infinities or NaN goes to no routine that itera
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_double, c_float, c_int64
 from functools import partial, wraps
 from typing import Any
 
@@ -18,7 +19,7 @@ from nbgrad.base.tables import PLANS, cached
 from nbgrad.kernels.cpu import elimination as _kernels
 from nbgrad.kernels.cpu import turns
 from nbgrad.kernels.launch import FEW, get_num_threads
-from nbgrad.kernels.products import alone
+from nbgrad.kernels.products import alone, function
 from nbgrad.memory.backend import cpu
 
 Array = np.ndarray[Any, Any]
@@ -40,9 +41,7 @@ def kinds_of(a: Array, kinds: str) -> str:
     of complex64."""
     single = a.dtype.char in ("f" if "C" in kinds else "fF") and max(a.shape[-2:]) > _DOUBLE
     real, both = ("f", "F") if single else ("d", "D")
-    return (
-        kinds.replace("M", both if a.dtype.kind == "c" else real).replace("R", real).replace("C", both)
-    )
+    return kinds.replace("M", both if a.dtype.kind == "c" else real).replace("R", real).replace("C", both)
 
 
 def widest(kind: np.dtype[Any]) -> str:
@@ -111,18 +110,48 @@ def eliminated(matrices: Array) -> tuple[Array, Array, Array]:
 
 @quiet()
 def triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
-    """X of A X = B, of triangles, with ones on the diagonal if they are `unit`; in the widest numbers, as what `solve` gives. Where a
+    """X of A X = B, of triangles, with ones on the diagonal if they are `unit`; small ones in the widest numbers, as what `solve` gives. Where a
     pivot is 0 there are infinities, as LAPACK's triangular solver leaves them."""
     batch = a.shape[:-2]
     if batch != b.shape[:-2]:
         batch = np.broadcast_shapes(batch, b.shape[:-2])
         a, b = (np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (a, b))
+    found = _by_blas(a, b, upper, unit) if a.shape[-1] > _DOUBLE and b.size else None
+    if found is not None:
+        return found
     code = widest(b.dtype)
     x, a = np.array(b, code, order="C"), np.asarray(a, code, order="C")
     if x.size:
         text, sizes = _kernels.triangle(code), [*x.shape[-2:], upper, unit]
         _each(f"triangle_{code}", text, int(np.prod(batch)), sizes, x, a)
     return x.astype(b.dtype, copy=False)
+
+
+_ROWS, _LEFT, _AS_IT_LIES, _TURNED, _UPPER, _LOWER, _GIVEN, _ONES = 101, 141, 111, 112, 121, 122, 131, 132
+
+
+@threaded
+def _by_blas(a: Array, b: Array, upper: bool, unit: bool) -> Array | None:
+    """The same in the numbers' own dtype; None where BLAS would divide by 0, or is not found."""
+    solve, size = function(f"cblas_{b.dtype.char.translate(_LETTERS)}trsm"), a.shape[-1]
+    if solve is None or not (unit or np.diagonal(a, axis1=-2, axis2=-1).all()):
+        return None
+    x, one = np.array(b, order="C"), np.ones(1, b.dtype)
+    given = one.ctypes if b.dtype.kind == "c" else (c_float if b.dtype.char == "f" else c_double)(1)
+    for k in np.ndindex(a.shape[:-2]):
+        turned = a[k].flags.f_contiguous
+        read = a[k].T if turned else np.ascontiguousarray(a[k])
+        how = (
+            _UPPER if upper is not turned else _LOWER,
+            _TURNED if turned else _AS_IT_LIES,
+            _ONES if unit else _GIVEN,
+        )
+        places = (read.ctypes, c_int64(size), x[k].ctypes, c_int64(x.shape[-1]))
+        solve(_ROWS, _LEFT, *how, c_int64(size), c_int64(x.shape[-1]), given, *places)
+    return x
+
+
+_LETTERS = str.maketrans("fdFD", "sdcz")
 
 
 @quiet()
@@ -359,7 +388,9 @@ def eigenvalues(a: Array) -> Array:
 @threaded
 @quiet()
 def symmetric_eigenvalues(a: Array, upper: bool) -> Array:
-    return np.asarray((_lapack.eigvalsh_up if upper else _lapack.eigvalsh_lo)(a, signature=kinds_of(a, "M->R")))
+    return np.asarray(
+        (_lapack.eigvalsh_up if upper else _lapack.eigvalsh_lo)(a, signature=kinds_of(a, "M->R"))
+    )
 
 
 @threaded

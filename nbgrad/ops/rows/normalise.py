@@ -38,8 +38,9 @@ from nbgrad.ops.rows.softmax import (
     _w,
     _x,
 )
-from nbgrad.ops.views.copy import copier, dense_copy, in_format_of, laid_like, to_dtype
+from nbgrad.ops.views.copy import copier, dense_copy, full, in_format_of, laid_like, to_dtype
 from nbgrad.ops.views.shape import reshape, spread
+from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- normalisation
 
@@ -589,6 +590,91 @@ _scaled = stanza(lambda x, weight: x * weight, name="group_norm_scaled", method=
 _shifted = stanza(lambda x, bias: x + bias, name="group_norm_shifted", method=False, shared=False)
 
 
+# Of many elements each is read as few times as can be: for the statistics of groups, for what a gradient sums over the planes of channels,
+# and to write planes, each with factors of its own.
+_level = var("level")
+_STATISTICS = Program(
+    "group_statistics", (_ABOUT, _SPREAD), ("x",), numbers=("share", "eps"), results=("mean", "rstd")
+)
+_PLANES = Program(
+    "group_norm_planes",
+    (Step(write={"o": (_x - _mean) * var("factor") + _level}),),
+    ("x",),
+    each=("mean", "factor", "level"),
+)
+_PLANE_SUMS = Program(
+    "group_norm_plane_sums",
+    (
+        Step(
+            {"a": ("sum", _g), "c": ("sum", _g * (_x - _mean))},
+            then={"level": var("a"), "along": var("c")},
+        ),
+    ),
+    ("g", "x"),
+    each=("mean",),
+    results=("level", "along"),
+)
+_PLANES_BACK = Program(
+    "group_norm_planes_backward",
+    (Step(write={"o": _g * var("factor") + (_x - _mean) * var("along") + _level}),),
+    ("g", "x"),
+    each=("mean", "factor", "along", "level"),
+)
+_MANY, _PLANE = 1 << 15, 64  # elements, of a channel too, from which on that is quicker than whole operations
+
+
+def _in_planes(sp: Spec) -> bool:
+    many = sp.numel >= _MANY and math.prod(tuple(sp.shape)[2:]) >= _PLANE
+    return type(sp) is Spec and many and sp.canonical and not sp.dtype.narrow
+
+
+def _of_groups(input: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor]:
+    """Mean and 1/std of each group of each example, shaped to broadcast over (examples, groups, channels of a group)."""
+    sp, count = input._spec, input.shape[0]
+    n = sp.numel // (count * groups)
+    mean, rstd = _ready(_STATISTICS, _trailing((count * groups, n), 1), sp, 1 / n, eps)(input)
+    return reshape(mean, (count, groups, 1)), reshape(rstd, (count, groups, 1))
+
+
+def _by_planes(program: Program, tensors: Sequence[Tensor], *each: Tensor) -> Any:
+    """Run a program over the planes of channels; `each` broadcast over (examples, groups, channels of a group)."""
+    sp = tensors[0]._spec
+    count, channels, *inner = tuple(sp.shape)
+    whole = (count, each[0].shape[1], channels // each[0].shape[1])
+    run = _ready(program, _trailing((count * channels, math.prod(inner)), 1), sp)
+    return run(*tensors, *[reshape(spread(t, whole), (-1,)) for t in each])
+
+
+def _per_group(t: Tensor | None, groups: int, like: Tensor, usual: float) -> Tensor:
+    return full(like._spec.like((1, groups, 1)), usual) if t is None else reshape(t, (1, groups, -1))
+
+
+def _planes_normed(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float
+) -> Tensor:
+    mean, rstd = _of_groups(input, groups, eps)
+    factor = e.mul(rstd, _per_group(weight, groups, rstd, 1.0))
+    made: Tensor = _by_planes(_PLANES, (input,), mean, factor, _per_group(bias, groups, rstd, 0.0))
+    return made
+
+
+def _planes_back(
+    g: Tensor, input: Tensor, weight: Tensor | None, groups: int, eps: float, wanted: Any
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    count, channels = tuple(input.shape)[:2]
+    mean, rstd = _of_groups(input, groups, eps)
+    sums = _by_planes(_PLANE_SUMS, (g, input), mean)
+    level, along = (reshape(t, (count, groups, channels // groups)) for t in sums)
+    along = e.mul(along, rstd)
+    w, share = _per_group(weight, groups, rstd, 1.0), input.numel() // (count * groups)
+    factor = e.mul(rstd, w)
+    through = e.div(r.sum(e.mul(along, w), 2, True), -share)
+    by = e.mul(e.mul(rstd, rstd), through), e.mul(rstd, e.div(r.sum(e.mul(level, w), 2, True), -share))
+    made = _by_planes(_PLANES_BACK, (g, input), mean, factor, *by)
+    by_w, by_b = (reshape(r.sum(t, 0), (channels,)) if asked else None for t, asked in zip((along, level), wanted[1:]))
+    return made, by_w, by_b
+
+
 def group_norm_of(
     input: Spec, weight: Spec | None, bias: Spec | None, groups: int, eps: float
 ) -> Callable[..., Tensor] | None:
@@ -601,6 +687,11 @@ def group_norm_of(
         return None
     if suggested_format(tuple(input.shape), input.strides) is not contiguous_format:
         return None
+    if given and _in_planes(input):
+        none = [None] * (2 - len(given))
+        if weight is None and bias is not None:
+            return lambda t, b: _planes_normed(t, None, b, groups, eps)
+        return lambda t, *affine: _planes_normed(t, *affine, *none, groups, eps)
     count, channels, *inner = tuple(input.shape)
     rows = input.like((count * groups, channels // groups * math.prod(inner)))
     run = layer_norm.at(wrap(None, rows), None, None, dims=1, eps=eps).run  # type: ignore[attr-defined]
@@ -629,6 +720,8 @@ def _group_norm_rule(
     specs: Sequence[Spec | None],
 ) -> Any:
     g, input, weight = _wide(g), _wide(input), _wide(weight)
+    if not state.grad and _in_planes(input._spec) and _in_planes(g._spec):
+        return _in_dtypes(_planes_back(g, input, weight, groups, eps, wanted), specs)
     dims, rows = _all_but_channels(input), _groups_as_rows(input, groups)
     scaled = g if weight is None else e.mul(g, _per_channel(weight, input.ndim))
     _, mean, rstd = layer_norm(rows, None, None, dims=1, eps=eps)
@@ -647,6 +740,8 @@ def group_norm(
 ) -> Tensor:
     """Over all that a group of channels holds, operands having been checked."""
     d, input = input.dtype, _wide(input)
+    if (weight is not None or bias is not None) and _in_planes(input._spec):
+        return to_dtype(_planes_normed(input, _wide(weight), _wide(bias), groups, eps), d)
     got, weight, bias = _by_group(input, groups, eps), *(_per_channel(t, input.ndim) for t in (weight, bias))
     got = in_format_of(input, got)
     got = got if weight is None else e.mul(got, weight)

@@ -17,6 +17,7 @@ import numpy as np
 from nbgrad.base.records import NamedTuple
 from nbgrad.base.switches import recorded
 from nbgrad.core.tensor import Tensor, empty, wrap
+from nbgrad.kernels import products
 from nbgrad.kernels.cpu import convolution as kernels
 from nbgrad.kernels.templates import computed
 from nbgrad.kernels.tile import SHAPES, WINDOW
@@ -149,6 +150,9 @@ def narrow(x: Spec, w: Spec, bias: Spec | None, y: Spec, geometry: Geometry) -> 
     g, (x, w, y) = geometry.volume(), map(_volume, (x, w, y))
     channels, *taps = tuple(w.shape)[1:]
     sizes = tuple(y.shape)[2:]
+    of_one = _by_product(x, w.strides[:2], bias, y) if _is_product(w, g, x, y) else None
+    if of_one is not None:
+        return of_one
     read = _all_channels(channels, w.strides[1], _taps_of(w, [range(k) for k in taps]))
 
     def laid(rows: int) -> tuple[_Room, list[_Piece]]:
@@ -162,6 +166,9 @@ def wide(y: Spec, w: Spec, bias: Spec | None, x: Spec, geometry: Geometry) -> Ru
     """`run(y, w, bias, x)` writes the sums over channels and taps of `y`: the gradient by `x`, and a transposed convolution."""
     g, (y, w, x) = geometry.volume(), map(_volume, (y, w, x))
     outs = w.shape[0] // g.groups
+    of_one = _by_product(y, w.strides[1::-1], bias, x) if _is_product(w, g, x, y) else None
+    if of_one is not None:
+        return of_one
     each = [list(_phases(*of)) for of in zip(tuple(w.shape)[2:], tuple(x.shape)[2:], *g[:3])]
     chosen = list(product(*each))  # none where no tap reaches anything
 
@@ -195,6 +202,117 @@ def wide(y: Spec, w: Spec, bias: Spec | None, x: Spec, geometry: Geometry) -> Ru
             _fill(out, bias)
         if sums is not None:
             sums(narrow, weight, bias, out)
+
+    return run
+
+
+class _Planes(NamedTuple):
+    """Images whose pixels follow each other by one step."""
+
+    count: int
+    channels: int
+    pixels: int
+    by_image: int
+    by_channel: int
+    by_pixel: int
+
+    @property
+    def in_line(self) -> bool:
+        """Whether the pixels of all images do."""
+        return self.count == 1 or self.by_image == self.pixels * self.by_pixel
+
+    def dense(self, planes: bool) -> bool:
+        """Whether they lie as a product writes them: by rows of pixels, or of channels."""
+        steps = (self.pixels, 1) if planes else (1, self.channels)
+        return (self.by_channel, self.by_pixel) == steps and self.by_image == self.channels * self.pixels
+
+
+def _planes(sp: Spec) -> _Planes | None:
+    """None where pixels do not follow each other by one step."""
+    step, line = 0, 1
+    for size, stride in zip(tuple(sp.shape)[:1:-1], sp.strides[:1:-1]):
+        if size > 1:
+            step = step or stride
+            if stride != step * line:
+                return None
+            line *= size
+    return _Planes(*tuple(sp.shape)[:2], line, *sp.strides[:2], step or 1)
+
+
+def _is_product(w: Spec, g: Geometry, *specs: Spec) -> bool:
+    """Whether a window of one place goes to all."""
+    still = {*tuple(w.shape)[2:], *g.stride, *g.dilation, g.groups} == {1} and not any(g.padding)
+    bits = vector_bits(w.backend)
+    return still and bits is not None and w.dtype.code in SHAPES[bits] and all(sp.numel for sp in specs)
+
+
+def _by_product(x: Spec, steps: Ints, bias: Spec | None, y: Spec) -> Run | None:
+    """Products of matrices as they lie: of each image, or of all pixels with the weights. `steps` are those of weights, from channel to
+    channel of the result and of what is read."""
+    of, to = _planes(x), _planes(y)
+    if of is None or to is None:
+        return None
+    count, apart = of.count, (0, of.by_image)
+    first, second = (to.channels, of.channels, *steps), (of.channels, of.pixels, of.by_channel, of.by_pixel)
+    by_planes = to.dense(True)
+    if not by_planes:
+        if not to.dense(False):
+            return None
+        first, second, apart = (*second[1::-1], *second[:1:-1]), (*first[1::-1], *first[:1:-1]), apart[::-1]
+        if of.in_line:
+            first, count, apart = (of.count * of.pixels, *first[1:]), 1, (0, 0)
+    if not products.readable(second):
+        return None
+    added = None if bias is None else (0, of.pixels if by_planes else 0)
+    tiled = products.tiles(y.dtype.code, first, second, count, apart, added)
+    if tiled.joined is not None:
+        return None
+    launch, address, items, room, numbers, _ = tiled
+    backend, over = y.backend, (to.channels, of.pixels)[: 1 + by_planes]
+    whole = y.like(over)
+
+    def run(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:
+        more: Any = numbers
+        if bias is not None:
+            more = backend.empty(whole.nbytes)
+            lies = whole.like(over, (bias._spec.strides[0], 0)[: len(over)])
+            copy_memory(wrap(more, whole), wrap(bias._buf, lies))
+        a, b = (weight, x) if by_planes else (x, weight)
+        space = backend.empty(room) if room else numbers
+        launch(address, items, a._buf, b._buf, out._buf, space, more, numbers)
+
+    return run
+
+
+def _weights_by_product(y: Spec, x: Spec, w: Spec) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """The same of the gradient by weights; that of each image is kept apart where it is no larger than what it is made from."""
+    of, by = _planes(y), _planes(x)
+    if of is None or by is None:
+        return None
+    together = of.in_line and by.in_line
+    count, pixels = (1, of.count * of.pixels) if together else (of.count, of.pixels)
+    first, second = (
+        (of.channels, pixels, of.by_channel, of.by_pixel),
+        (pixels, by.channels, by.by_pixel, by.by_channel),
+    )
+    if count * w.numel > max(x.numel, y.numel) or not products.readable(second):
+        return None
+    launch, address, items, room, numbers, joined = products.tiles(
+        w.dtype.code, first, second, count, (of.by_image, by.by_image)
+    )
+    if count > 1 and joined is not None:
+        return None
+    joined = joined or products.joined_of(w.dtype.code, 1, count, w.numel)
+    backend, parts = w.backend, w.nbytes if joined is None else joined.parts
+
+    def run(narrow: Tensor, wide: Tensor) -> Tensor:
+        out = empty(w)
+        made = out._buf if joined is None else backend.empty(parts)
+        space = backend.empty(room) if room else numbers
+        launch(address, items, narrow._buf, wide._buf, made, space, numbers, numbers)
+        if joined is not None:
+            joined.launch(joined.address, joined.n, made, out._buf, joined.numbers)
+        return out
 
     return run
 
@@ -429,6 +547,9 @@ def weights(y: Spec, x: Spec, w: Spec, geometry: Geometry) -> Callable[[Tensor, 
     g, (x, y, whole) = geometry.volume(), map(_volume, (x, y, w))
     outs, channels, *taps = tuple(whole.shape)
     planes, rows, columns = tuple(y.shape)[2:]
+    of_one = _weights_by_product(y, x, w.dense()) if _is_product(whole, g, x, y) else None
+    if of_one is not None:
+        return of_one
 
     def laid(rows: int) -> tuple[_Room, Any]:
         return _room_of_wide(x, (planes, rows, columns), tuple(taps), g)
