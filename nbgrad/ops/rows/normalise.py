@@ -18,7 +18,7 @@ from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.memory.dtypes import float32
-from nbgrad.memory.layout import Ints, contiguous_format, suggested_format
+from nbgrad.memory.layout import Ints, channels_last_strides, contiguous_format, suggested_format
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.pointwise.numeric import _addcmul, addcmul
@@ -467,8 +467,29 @@ def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | Non
 @cached(4096)
 def _by_channel(program: Program, sp: Spec, *numbers: float) -> Runner:
     """A program over the channels of tensors laid out like `sp`; the first number is how many elements a channel has."""
-    share = _share_of(sp.numel // (tuple(sp.shape)[1] or 1))
+    shape = tuple(sp.shape)
+    share = _share_of(sp.numel // (shape[1] or 1))
+    if sp.ndim > 3 and sp.numel and not sp.contiguous and sp.strides == channels_last_strides(shape):
+        pixels = sp.like((sp.numel // shape[1], shape[1]))
+        run = _rows_ready(program, _channels(tuple(pixels.shape)), pixels, share, *numbers)
+        return _of_pixels(run, sp, pixels, len(program.elements))
     return _laid_like(sp, _rows_ready(program, _channels(tuple(sp.shape)), sp, share, *numbers))
+
+
+def _of_pixels(run: Runner, sp: Spec, pixels: Spec, count: int) -> Runner:
+    """The same of tensors whose channels lie together, the first `count` of which have an element per element."""
+
+    def of_pixels(*tensors: Tensor) -> Any:
+        laid = [
+            t
+            if t._spec.strides == sp.strides
+            else copier(t._spec, t._spec.like(tuple(sp.shape), sp.strides))(t)
+            for t in tensors[:count]
+        ]
+        first, *others = run(*[wrap(t._buf, pixels) for t in laid], *tensors[count:])
+        return wrap(first._buf, sp), *others
+
+    return of_pixels
 
 
 @differentiable("NativeBatchNormBackward", raw=True, all=_batch_norm_second)
@@ -671,7 +692,9 @@ def _planes_back(
     through = e.div(r.sum(e.mul(along, w), 2, True), -share)
     by = e.mul(e.mul(rstd, rstd), through), e.mul(rstd, e.div(r.sum(e.mul(level, w), 2, True), -share))
     made = _by_planes(_PLANES_BACK, (g, input), mean, factor, *by)
-    by_w, by_b = (reshape(r.sum(t, 0), (channels,)) if asked else None for t, asked in zip((along, level), wanted[1:]))
+    by_w, by_b = (
+        reshape(r.sum(t, 0), (channels,)) if asked else None for t, asked in zip((along, level), wanted[1:])
+    )
     return made, by_w, by_b
 
 
