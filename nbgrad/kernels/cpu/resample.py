@@ -75,6 +75,49 @@ for i in range(wide):
     {finish}
     o[item * wide + i] = {write}"""
 
+# The same where the channels of a pixel lie together: an item is a row of pixels, and they are summed side by side.
+_TOGETHER = '''"""{title}, of pixels whose channels lie together, in {kind}."""
+import math
+import numpy as np
+{halves}from nbgrad.kernels.cpu.stack import stack_{kind}
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o, x{more}):
+    room = stack_{kind}({ROOM})
+    d, h, w = meta[0], meta[1], meta[2]
+    deep, high, wide = meta[3], meta[4], meta[5]
+    z_table, y_table, x_table = meta[6], meta[7], meta[8]
+    channels = meta[9]
+    {own}
+    for item in range(start, stop):
+        plane = item // (deep * high) * d
+        i = z_table + item // high % deep * {entry}
+        z_first, z_last = meta[i], meta[i + 1]
+        k = y_table + item % high * {entry}
+        y_first, y_last = meta[k], meta[k + 1]
+        {row}
+        for c_first in range(0, channels, {ROOM}):
+            n = min({ROOM}, channels - c_first)
+            for pixel in range(wide):
+                e = x_table + pixel * {entry}
+                for j in range(n):
+                    room[j] = {zero}
+                for z in range(z_first, z_last):
+                    for y in range(y_first, y_last):
+                        {line}
+                        for q in range(meta[e], meta[e + 1]):
+                            at = (((plane + z) * h + y) * w + q) * channels + c_first
+                            {tap}
+                            for j in range(n):
+                                room[j] += {term}
+                to = (item * wide + pixel) * channels + c_first
+                {divisor}
+                for j in range(n):
+                    total = room[j]
+                    o[to + j] = {write}
+'''
+
 TITLES = {
     "plain": "Sums over windows",
     "mean": "Means of windows",
@@ -139,6 +182,46 @@ def sums(how: str, code: str, kind: str, zero: str, width: int = 0) -> tuple[str
         ROOM=ROOM,
         columns=fill(_PICKED if width else _IN_PARTS, **holes).split("\n"),
         **{name: holes[name] for name in ("more", "own", "entry", "row")},
+    )
+    pointer = f"*{code}"
+    return source, ("i8", "i8", "*i8", pointer, pointer, *([f"*{kind}"] if how == "weighted" else []))
+
+
+@cached(64)
+@family
+def together(how: str, code: str, kind: str, zero: str) -> tuple[str, tuple[str, ...]]:
+    """The same of floats, of pixels whose channels lie together; in the place of the parts `meta` says how many channels there are."""
+    holes: dict[str, Any] = {name: [] for name in ("own", "row", "line", "tap", "divisor")}
+    holes |= {"more": "", "entry": 2}
+    term, result = read("x[at + j]", code, kind, False), "total"
+    if how == "mean":
+        holes |= {"entry": 3, "row": ["share = meta[i + 2] * meta[k + 2]"]}
+        holes["divisor"], result = ["by = F(share * meta[e + 2])"], "total / by"
+    elif how == "shared":
+        holes |= {
+            "own": ["z_own, y_own, x_own = meta[11], meta[12], meta[13]"],
+            "line": ["share = meta[z_own + z] * meta[y_own + y]"],
+            "tap": ["by = F(share * meta[x_own + q])"],
+        }
+        term = f"{term} / by"
+    elif how == "weighted":
+        holes |= {
+            "more": ", weights",
+            "entry": 3,
+            "row": ["z_weights = meta[i + 2] - z_first", "y_weights = meta[k + 2] - y_first"],
+            "line": ["weight = weights[z_weights + z] * weights[y_weights + y]"],
+            "tap": ["by = weight * weights[meta[e + 2] + q - meta[e]]"],
+        }
+        term = f"by * {term}"
+    holes |= {"zero": f"F({zero})", "term": term, "write": write(result, code, kind)}
+    source = fill(
+        _TOGETHER,
+        title=TITLES[how],
+        halves=halves((code,)),
+        kind=kind,
+        scalar=SCALARS[kind],
+        ROOM=ROOM,
+        **holes,
     )
     pointer = f"*{code}"
     return source, ("i8", "i8", "*i8", pointer, pointer, *([f"*{kind}"] if how == "weighted" else []))

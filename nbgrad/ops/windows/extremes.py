@@ -19,7 +19,8 @@ from nbgrad.kernels.cpu import pooling as templates
 from nbgrad.kernels.cuda import windows as device
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
-from nbgrad.memory.layout import Ints
+from nbgrad.memory.backend import cpu
+from nbgrad.memory.layout import Ints, channels_last_strides
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import copier, laid_like, zeros
@@ -58,6 +59,17 @@ def from_dense(sp: Spec, run: Run, outs: Sequence[Spec] = (), formats: Ints = ()
         return tuple([copy(o) for copy, o in zip(copiers, got)])  # type: ignore[misc]
 
     return laid_out
+
+
+_FEW_CHANNELS = 8  # of a pixel, below which it is quicker to take planes
+
+
+def lies_together(sp: Spec, formats: Ints) -> bool:
+    """Whether the channels of a pixel lie together and are worth to be taken so, in images of so many dimensions as `formats` say."""
+    if sp.contiguous or sp.backend is not cpu or sp.ndim not in formats or not sp.numel:
+        return False
+    shape = tuple(sp.shape)
+    return shape[1] >= _FEW_CHANNELS and sp.strides == channels_last_strides(shape)
 
 
 # ---------------------------------------------------------------- at places of a plane

@@ -17,11 +17,11 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import Run, prepared
 from nbgrad.kernels.cpu import resample as templates
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory.layout import Ints
+from nbgrad.memory.layout import Ints, channels_last_strides, contiguous_format, suggested_format
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import zeros
-from nbgrad.ops.windows.extremes import check_gradient, from_dense, laid_by, planes
+from nbgrad.ops.windows.extremes import check_gradient, from_dense, laid_by, lies_together, planes
 
 _Array = np.ndarray[Any, Any]
 
@@ -127,10 +127,16 @@ def _summed(input: Spec, taps: tuple[Taps, ...], formats: Ints = ()) -> Run:
         kind = "f4" if how == "weighted" else "i8"
     # What is only copied keeps the sign of a zero.
     copied = how == "plain" and kind[0] == "f" and all([(t.last > t.first).all() for t in three])
-    picks = three[2].picks()
-    width = 0 if picks is None else picks.shape[1]
-    source, params = templates.sums(how, code, kind, "-0.0" if copied else "0", width)
-    name = f"window_{how}_{code}{'_signed' * copied}{f'_of{width}' if width else ''}"
+    together = input.dtype.is_floating_point and input.ndim == len(taps) + 2 and lies_together(input, formats)
+    picks = None if together else three[2].picks()
+    width, zero = 0 if picks is None else picks.shape[1], "-0.0" if copied else "0"
+    if together:
+        source, params = templates.together(how, code, kind, zero)
+        out = out.like(strides=channels_last_strides(tuple(out.shape)))
+    else:
+        source, params = templates.sums(how, code, kind, zero, width)
+    form = "_together" if together else f"_of{width}" if width else ""
+    name = f"window_{how}_{code}{'_signed' * copied}{form}"
     address = input.backend.kernel(name, source, params).address
     tables, before, weights = [], 0, []
     for t in three:
@@ -147,13 +153,19 @@ def _summed(input: Spec, taps: tuple[Taps, ...], formats: Ints = ()) -> Run:
         places.append(at)
         at += block.size
     sizes = [t.size for t in three] + [t.outs for t in three]
-    head = [*sizes, *places[:4], len(parts) // 4, *(places[4:] or (0, 0, 0))]
+    head = [
+        *sizes,
+        *places[:3],
+        input.shape[1] if together else places[3],
+        len(parts) // 4,
+        *(places[4:] or (0, 0, 0)),
+    ]
     meta = input.backend.constants([*head, *np.concatenate(blocks).tolist()])
     more: tuple[Any, ...] = ()
     if weights:
         held = np.concatenate(weights).astype("f8" if kind == "f8" else "f4")
         more = (input.backend.from_host(held.view(np.uint8)),)
-    rows = out.numel // max(taps[-1].outs, 1)
+    rows = out.numel // max(taps[-1].outs * (input.shape[1] if together else 1), 1)
     launch = input.backend.launch(
         3 + len(more), "", max(out.numel, input.numel) if rows > 1 else rows, input.numel < FEW > out.numel
     )
@@ -163,7 +175,7 @@ def _summed(input: Spec, taps: tuple[Taps, ...], formats: Ints = ()) -> Run:
         launch(address, rows, meta, got._buf, t._buf, *more)
         return got
 
-    return from_dense(input, run, (out,), formats)
+    return run if together else from_dense(input, run, (out,), formats)
 
 
 _runner = cached(4096)(_summed)
@@ -212,7 +224,9 @@ def sums_of_saved(node_name: str, wants_some: str = "") -> Callable[..., Any]:
         input=lambda input_spec: zeros(input_spec.dense()),
     )
     def back(grad: Tensor, input: Tensor, *, taps: tuple[Taps, ...]) -> Tensor:
-        return laid_by(input, _runner(grad._spec, taps)(grad), (4,))
+        lies = suggested_format(tuple(input.shape), input._spec.strides)
+        made = _runner(grad._spec, taps, () if lies is contiguous_format else (4,))(grad)
+        return laid_by(input, made, (4,)) if made._spec.contiguous else made
 
     @prepared(
         node_name,
