@@ -7,9 +7,9 @@ numbers...`. The same text runs un-jitted on arrays, on the CPU, and compiles fo
 Steps of the innermost loop, one letter per operand: `v` from element to element, `r` the same backwards, `b` as `v` in rows that may come
 backwards, `s` the same element throughout, `g` a step given at run time, `n` a number passed by value, `=` the first output itself,
 read before it is written: given as a second pointer to the same memory it would make LLVM's overlap check choose the scalar loop
-(measured: add_ of 1M 305 us, so 150). What is read by such steps for results that lie together is first laid side by side, STRETCH
-elements at a time, so that what computes with it is a loop of vectors. That check LLVM makes once for all rows if it can, and takes it for failed where one operand's come
-backwards: so it is not to know how far apart those are (`r`, `b`; a copy of 300 x 300 73 us, so 20).
+(measured: add_ of 1M 305 us, so 150). That check LLVM makes once for all rows if it can, and takes it for failed where one operand's come
+backwards: so it is not to know how far apart those are (`r`, `b`; a copy of 300 x 300 73 us, so 20). For results that lie together what is
+read by steps given at run time is first laid side by side, STRETCH elements at a time, so that what computes with it is a loop of vectors.
 """
 
 from __future__ import annotations

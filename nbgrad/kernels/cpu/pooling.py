@@ -163,6 +163,75 @@ def blocks(high: int, wide: int, taps: int, stride: int, far: int) -> tuple[int,
     return max(min(high, (BLOCK - block) // pitch + 1), 1), block, copied, pitch
 
 
+_TOGETHER = '''"""The largest element of each window, and its place in the plane, of pixels whose channels lie together."""
+from math import inf
+{halves}from nbgrad.kernels.cpu.stack import stack_{kind}, stack_{place}
+import numpy as np
+
+
+def @NAME@(start, stop, meta, o, where, x):
+    best = stack_{kind}({BLOCK})
+    place = stack_{place}({BLOCK})
+    d, h, w = meta[0], meta[1], meta[2]
+    deep, high, wide = meta[3], meta[4], meta[5]
+    d_far, h_far, w_far = meta[15], meta[16], meta[17]
+    channels = meta[18]
+    for item in range(start, stop):
+        image = item // (deep * high) * d * h * w
+        z_first = item // high % deep * meta[9] - meta[12]
+        y_first = item % high * meta[10] - meta[13]
+        z_last, y_last = min(d, z_first + meta[6] * d_far), min(h, y_first + meta[7] * h_far)
+        z_begin = z_first + max(d_far - 1 - z_first, 0) // d_far * d_far
+        y_begin = y_first + max(h_far - 1 - y_first, 0) // h_far * h_far
+        for pixel in range(wide):
+            x_first = pixel * meta[11] - meta[14]
+            x_last = min(w, x_first + meta[8] * w_far)
+            x_begin = x_first + max(w_far - 1 - x_first, 0) // w_far * w_far
+            for c_first in range(0, channels, {BLOCK}):
+                n = min({BLOCK}, channels - c_first)
+                for j in range(n):
+                    best[j] = {lowest}
+                    place[j] = (z_begin * h + y_begin) * w + x_begin
+                for z in range(z_begin, z_last, d_far):
+                    for y in range(y_begin, y_last, h_far):
+                        for q in range(x_begin, x_last, w_far):
+                            spot = (z * h + y) * w + q
+                            here = {scalar}(spot)
+                            at = (image + spot) * channels + c_first
+                            for j in range(n):
+                                v = {read}
+                                u = best[j]
+                                take = {take}
+                                best[j] = v if take else u
+                                place[j] = here if take else place[j]
+                to = (item * wide + pixel) * channels + c_first
+                for j in range(n):
+                    o[to + j] = {write}
+                for j in range(n):
+                    where[to + j] = place[j]
+'''
+
+
+@cached(64)
+@family
+def together(code: str, kind: str, place: str) -> tuple[str, tuple[str, ...]]:
+    """The same of pixels whose channels lie together, an item being a row of them; behind the geometry `meta` says how many channels there
+    are."""
+    source = fill(
+        _TOGETHER,
+        halves=halves((code,)),
+        kind=kind,
+        place=place,
+        scalar=SCALARS[place],
+        BLOCK=BLOCK,
+        lowest=_LOWEST[kind],
+        read=read("x[at + j]", code, kind, False),
+        take="(v > u) | (v != v)" if kind[0] == "f" else "v > u",
+        write=write("best[j]", code, kind),
+    )
+    return source, ("i8", "i8", "*i8", f"*{code}", "*i8", f"*{code}")
+
+
 _UNLIKE = '''"""The largest element of each window, and its place in the plane, where windows are of several sizes or lie irregularly."""
 from math import inf
 {halves}import numpy as np
@@ -278,4 +347,39 @@ def move(kind: str, code: str) -> tuple[str, tuple[str, ...]]:
         title = f"Planes of zeros, to which elements are {'added' if kind == 'add' else 'written'} at these places"
         body = _SPREAD.format(value=moved(kind, code))
     source = _MOVE.format(title=title, halves=halves((code,)), body=body)
+    return source, ("i8", "i8", "*i8", f"*{code}", f"*{code}", "*i8")
+
+
+_SPREAD_TOGETHER = '''"""Images of zeros, to which elements are added at these places in their planes, channels lying together."""
+{halves}
+
+def @NAME@(start, stop, meta, o, x, where):
+    there, own, channels, blocks = meta[0], meta[1], meta[2], meta[3]
+    for item in range(start, stop):
+        image = item // blocks
+        first = item % blocks * {LANES}
+        n = min({LANES}, channels - first)
+        for k in range(there):
+            p = (image * there + k) * channels + first
+            for j in range(n):
+                o[p + j] = 0
+        for k in range(own):
+            q = (image * own + k) * channels + first
+            for j in range(n):
+                to = where[q + j]
+                if 0 <= to < there:
+                    at = (image * there + to) * channels + first + j
+                    o[at] = {value}
+'''
+
+
+@cached(64)
+@family
+def added_together(code: str) -> tuple[str, tuple[str, ...]]:
+    """The sums of `move` of pixels whose channels lie together, an item being some channels of an image."""
+    source = _SPREAD_TOGETHER.format(
+        halves=halves((code,)),
+        LANES=LANES,
+        value=moved("add", code).replace("x[plane * own + k]", "x[q + j]"),
+    )
     return source, ("i8", "i8", "*i8", f"*{code}", f"*{code}", "*i8")

@@ -33,7 +33,7 @@ def signature_of(kind: np.dtype[Any], kinds: str) -> str:
     return kinds.replace("d", "D") if kind.kind == "c" else kinds
 
 
-_DOUBLE = 64  # rows and columns up to which matrices of single precision are computed in double: it takes as long, and is exact to all digits
+_DOUBLE = 64  # rows and columns up to which matrices of single precision are computed in double, which takes as long
 
 
 def kinds_of(a: Array, kinds: str) -> str:
@@ -110,8 +110,8 @@ def eliminated(matrices: Array) -> tuple[Array, Array, Array]:
 
 @quiet()
 def triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
-    """X of A X = B, of triangles, with ones on the diagonal if they are `unit`; small ones in the widest numbers, as what `solve` gives. Where a
-    pivot is 0 there are infinities, as LAPACK's triangular solver leaves them."""
+    """X of A X = B, of triangles, with ones on the diagonal if they are `unit`; small ones in the widest numbers, as what `solve` gives.
+    Where a pivot is 0 there are infinities, as LAPACK's triangular solver leaves them."""
     batch = a.shape[:-2]
     if batch != b.shape[:-2]:
         batch = np.broadcast_shapes(batch, b.shape[:-2])

@@ -103,6 +103,27 @@ def _moving(kind: str, sp: Spec, out: Spec, there: int, own: int) -> Callable[..
     return run
 
 
+def _all_together(formats: Ints, *tensors: Tensor) -> bool:
+    return all([lies_together(t._spec.plain, formats) for t in tensors])
+
+
+@cached(1024)
+def _adding_together(sp: Spec, out: Spec, there: int, own: int) -> Callable[..., Tensor]:
+    code, (images, channels) = sp.dtype.code, tuple(sp.shape)[:2]
+    address = sp.backend.kernel(f"planes_add_{code}_together", *templates.added_together(code)).address
+    blocks = -(-channels // templates.LANES)
+    launch = sp.backend.launch(4, "", max(out.numel, sp.numel), out.numel < FEW)
+    meta = sp.backend.constants([there, own, channels, blocks])
+    laid = out.like(strides=channels_last_strides(tuple(out.shape)))
+
+    def run(t: Tensor, indices: Tensor) -> Tensor:
+        got = empty(laid)
+        launch(address, images * blocks, meta, got._buf, t._buf, indices._buf)
+        return got
+
+    return run
+
+
 def _dense(t: Tensor) -> Tensor:
     sp = t._spec
     return t if sp.contiguous else copier(sp, sp.dense())(t)
@@ -187,6 +208,8 @@ def moves(pick_name: str, add_name: str, formats: Ints = ()) -> Moves:
         if windows is not None and not sp.backend.prompt:
             return _gathering(sp.dense(), planes(sp, size), windows)(_dense(grad), _dense(indices))
         own = prod(tuple(sp.shape)[sp.ndim - len(size) :])
+        if input is not None and input.ndim == len(size) + 2 and _all_together(formats, input, grad, indices):
+            return _adding_together(sp, planes(sp, size), prod(size), own)(grad, indices)
         made = _moving("add", sp.dense(), planes(sp, size), prod(size), own)(_dense(grad), _dense(indices))
         return laid_by(input, made, formats)
 
@@ -204,6 +227,15 @@ def _alike(input: Spec, geometry: Geometry) -> Run:
     code, kind, step = input.dtype.code, input.dtype.kind, stride[-1]
     known = step if step < 4 else 0
     counted = "i4" if prod(sizes) < 1 << 31 else "i8"
+    if input.ndim == len(outs) + 2 and lies_together(input, (4, 5)):
+        strides = channels_last_strides(tuple(values.shape))
+        address = input.backend.kernel(
+            f"max_pool_{code}_together{'_wide' * (counted == 'i8')}", *templates.together(code, kind, counted)
+        ).address
+        numbers, channels = _numbers(sizes, geometry), input.shape[1]
+        items = values.numel // max(outs[-1] * channels, 1)
+        values, places = values.like(strides=strides), places.like(strides=strides)
+        return _launching(input, values, places, address, [*numbers, channels], items)
     together = 3 if kernel[-1] % 2 else 2
     source, params = templates.alike(code, kind, counted, known, together)
     name = f"max_pool_{code}{'_wide' * (counted == 'i8')}{f'_step{known}' * (known > 0)}_taps{together}"
@@ -226,6 +258,19 @@ def _of_rows(
     samples: bool = False,
 ) -> Any:
     """What runs a kernel whose items are rows of results, or several."""
+    run = _launching(input, values, places, address, numbers, items, samples)
+    return run if samples else from_dense(input, run, (values, places), formats)
+
+
+def _launching(
+    input: Spec,
+    values: Spec,
+    places: Spec,
+    address: int,
+    numbers: Sequence[int],
+    items: int,
+    samples: bool = False,
+) -> Callable[..., tuple[Tensor, Tensor]]:
     launch = values.backend.launch(
         4 + samples, "", values.numel if items > 1 else items, max(values.numel, input.numel) < FEW
     )
@@ -236,7 +281,7 @@ def _of_rows(
         launch(address, items, meta, got._buf, where._buf, t._buf, *[m._buf for m in more])
         return got, where
 
-    return run if samples else from_dense(input, run, (values, places), formats)
+    return run
 
 
 def _max_pool(node_name: str) -> Callable[..., Any]:
