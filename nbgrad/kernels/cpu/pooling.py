@@ -192,10 +192,10 @@ def @NAME@(start, stop, meta, o, where, x):
                 for j in range(n):
                     best[j] = {lowest}
                     place[j] = (z_begin * h + y_begin) * w + x_begin
-                for z in range(z_begin, z_last, d_far):
-                    for y in range(y_begin, y_last, h_far):
-                        for q in range(x_begin, x_last, w_far):
-                            spot = (z * h + y) * w + q
+                for z in range((z_last - z_begin + d_far - 1) // d_far):
+                    for y in range((y_last - y_begin + h_far - 1) // h_far):
+                        for q in range((x_last - x_begin + w_far - 1) // w_far):
+                            spot = ((z_begin + z * d_far) * h + y_begin + y * h_far) * w + x_begin + q * w_far
                             here = {scalar}(spot)
                             at = (image + spot) * channels + c_first
                             for j in range(n):
