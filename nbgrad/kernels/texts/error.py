@@ -102,11 +102,12 @@ define(
     "x",
     f"""
     b = fabs(x)
-    b = select(b > HI, HI, b)
+    low = b > HI
+    b = select(low, 0.0, b)
     a = 0.5 * b * b
     {EXP_DOWN}
     c = select(b > CAP, CAP, b)
-    v = y * mad(b, DENSITY, poly(mad(c, 0.4, -1.0), MILLS))
+    v = select(low, 0.0, y * mad(b, DENSITY, poly(mad(c, 0.4, -1.0), MILLS)))
     v = select(x > 0.0, 1.0 - v, v)
     """,
     ("f4",),
@@ -125,7 +126,8 @@ define(
 # e^-a^2 * q * P(q), q = 1 / (a + SHIFT), with what a^2, q and in float32 P(q) lost; 2 minus that below 0. Of float64 1 - erf(x) below 1/2.
 _ERFC_HEAD = """
 b = fabs(x)
-b = select(b > CAP, CAP, b)
+low = b > CAP
+b = select(low, 0.0, b)
 a = b * b
 t = mad(a, -LOG2E, RAISED)
 n = t - RAISED
@@ -151,6 +153,7 @@ define(
         w = q * g
         l = mad(q, MIDDLE - g + u, mad(q, g, -w))
         {_ERFC_TAIL}
+        v = select(low, select(x < 0.0, 2.0, 0.0), v)
         """,
         f"""
         {_ERFC_HEAD}
@@ -159,6 +162,7 @@ define(
         l = mad(q, g, -w)
         {_ERFC_TAIL}
         v = select(b < 0.5, 1.0 - mad(x, poly(a, ERF_POLY), x), v)
+        v = select(low, select(x < 0.0, 2.0, 0.0), v)
         """,
     ),
     CAP=(10.2, 27.5),

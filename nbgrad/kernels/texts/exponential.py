@@ -69,17 +69,18 @@ define(
     "exp2",
     "x",
     """
+    low = x < LO
     c = select(x > HI, HI, x)
-    c = select(c < LO, LO, c)
+    c = select(low, 0.0, c)
     t = c + BIASED
     n = t - BIASED
     r = c - n
     u = mad(n, 0.5, BIASED)
     v = n - (u - BIASED) + BIASED
-    y = mad(r, poly(r, EXP2_POLY), 1.0) * i2f(f2i(u) << MBITS) * i2f(f2i(v) << MBITS)
+    y = select(low, 0.0, mad(r, poly(r, EXP2_POLY), 1.0) * i2f(f2i(u) << MBITS) * i2f(f2i(v) << MBITS))
     """,
     HI=(129.0, 1025.0),
-    LO=(-151.0, -1076.0),
+    LO=(-150.0, -1075.0),
     EXP2_POLY=EXP2_POLY,
 )  # fmt: skip
 
@@ -136,18 +137,18 @@ define(
     "x",
     """
     a = fabs(x)
-    c = select(a > HI, GONE, a)
+    low = a > HI
+    c = select(low, 0.0, a)
     t = mad(c, -LOG2E, RAISED)
     n = t - RAISED
     r = mad(n, LN2_LO, mad(n, LN2_HI, c))
     p = poly(r, EXP_POLY)
-    w = i2f(f2i(t) << MBITS) * LOWER
+    w = select(low, 0.0, i2f(f2i(t) << MBITS) * LOWER)
     b = x > 0.0
     m = select(b, 1.0, w)
     y = mad(r, p, m)
     v = select(b, y, w) / (y + select(b, w, 1.0))
     """,
     HI=(88.72283, 709.782712893384),
-    GONE=(110.0, 760.0),
     **DOWN,
 )

@@ -147,12 +147,15 @@ define(
     "soft_corner",
     "x",
     f"""
-    a = fabs(x)
-    a = select(a > HI, HI, a)
+    b = fabs(x)
+    low = b > HI
+    a = select(low, 0.0, b)
     {EXP_DOWN}
-    v = mad(y * y, poly(y, LOG1P_POLY), y)
+    z = select(b > FAR, 0.0, y)  # whose square is nothing beside it
+    v = select(low, 0.0, mad(z * z, poly(z, LOG1P_POLY), y))
     """,
-    HI=(105.0, 746.0),
+    HI=(104.0, 745.2),
+    FAR=(40.0, 40.0),
     # (log(1 + z) / z - 1) / z on [0, 1], Remez; degree 9: 2^-27.7, degree 20: 2^-56.6
     LOG1P_POLY=(
         (-0.4999990243, 0.3332996244, -0.2495413372, 0.1967593958, -0.1530559441, 0.1060365992, -0.05695960264,
