@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.cases.making import FLOATS, Operands, case, op
 
-SIGNALS: tuple[Operands, ...] = (((3, 4),), ((2, 3, 5),), ((1,),), ((2, 67),), ((130,),))
+SIGNALS: tuple[Operands, ...] = (((3, 4),), ((2, 3, 5),), ((1,),), ((2, 103),), ((130,),))
 PAIRS: tuple[Operands, ...] = (((3, 4), (3, 4)), ((5,), (5,)), ((2, 3, 4), (2, 3, 4)), ((130,), (130,)))
 PLANES: tuple[Operands, ...] = (((3, 4),), ((4, 1, 5),), ((2, 3, 4),))
 PLANE_PAIRS: tuple[Operands, ...] = (((3, 4), (3, 4)), ((4, 2, 5), (4, 2, 5)))

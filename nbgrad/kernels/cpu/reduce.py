@@ -16,6 +16,7 @@ from nbgrad.base.source import fill
 from nbgrad.base.tables import Table, cached
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
+from nbgrad.kernels.codes import MEMORY
 from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
@@ -102,8 +103,10 @@ for r in range(outer):
         rest //= size
     for at in range(0, length, {block}):
         up = {first}
-        for k in range(at, min(at + {block}, length)):
-            q = p + k{times}
+        end = min(at + {block}, length)
+        {laid}
+        for k in range(at, end):
+            q = {place}
             {load}
             {prologue}
             up = {fold}
@@ -251,10 +254,18 @@ def reduction(
             finish=[*tail, f"o[row * m + first + j] = {p.result}"],
         )
     else:
+        # Elements that are apart are laid side by side first, so that what adds them up is a loop of vectors.
+        laid = not (contiguous or short or target != "cpu")
+        holes = p.holes
+        if laid:
+            holes = holes | {"load": f"a = {read('beside[q]', code, kind, False)}"}
+            holes["once"] = [*holes["once"], f"beside = stack_{MEMORY.get(code, code)}({BLOCK})"]
         row = fill(
             _SHORT_ROW if short else _LONG_ROW,
-            **p.holes,
-            block=BLOCK if combine in ("sum", "prod") else LONG,
+            **holes,
+            block=BLOCK if combine in ("sum", "prod") or laid else LONG,
+            laid=["for j in range(end - at):", ["beside[j] = x[p + (at + j) * step]"]] if laid else [],
+            place="k - at" if laid else "p + k" if contiguous else "p + k * step",
             prologue=p.prologue,
             fold=_IN_ANY_ORDER[combine].format(a="up", b=p.value)
             if any_order
@@ -265,7 +276,7 @@ def reduction(
         body = fill(
             _RUNS,
             numbers=p.holes["numbers"],
-            once=p.holes["once"],
+            once=holes["once"],
             reduced=row.strip("\n").split("\n"),
             finish=[*tail, f"o[row] = {p.result}"],
         )
@@ -286,9 +297,8 @@ def pieces(
     target: str = "cpu",
 ) -> Pieces:
     """What all loops share."""
-    helpers = (
-        halves((code, out)) + f"from nbgrad.kernels.cpu.stack import stack_{kind}, stack_{accumulator}\n"
-    )
+    stacks = ", ".join(sorted({f"stack_{c}" for c in (kind, accumulator, MEMORY.get(code, code))}))
+    helpers = halves((code, out)) + f"from nbgrad.kernels.cpu.stack import {stacks}\n"
     imports = (
         vmath_helpers() + helpers + "from nbgrad.kernels.cpu.fold import add_up, highest, lowest, multiply_up"
     )
