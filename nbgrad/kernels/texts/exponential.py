@@ -24,10 +24,10 @@ DOWN = {
     "LOWER": (2.0**-64, 2.0**-512),
 }
 
-# Limits: beyond HI everything rounds to inf, below LO to 0, which is chosen, not computed: a product that underflows takes a hundred others'
-# time (a softmax of a million numbers, half of them masked by -inf, 4.6 ms, so 0.5). 2^n is applied in two halves, so that overflow and gradual
-# underflow are the last product's own, rounded once; h = n/2 rounded, through the same magic as n. (By a large or a small constant
-# according to the sign of x it is two instructions less, and no quicker.)
+# Limits: beyond HI everything rounds to inf, below LO to 0, which is chosen, not computed: a product that underflows takes a hundred
+# others' time (a softmax of a million numbers, half of them masked by -inf, 4.6 ms, so 0.5). 2^n is applied in two halves, so that
+# overflow and gradual underflow are the last product's own, rounded once; h = n/2 rounded, through the same magic as n. (By a large or
+# a small constant according to the sign of x it is two instructions less, and no quicker.)
 define(
     "exp",
     "x",
