@@ -107,7 +107,7 @@ define(
     a = 0.5 * b * b
     {EXP_DOWN}
     c = select(b > CAP, CAP, b)
-    v = select(low, 0.0, y * mad(b, DENSITY, poly(mad(c, 0.4, -1.0), MILLS)))
+    v = select(low, -0.0, y * mad(b, DENSITY, poly(mad(c, 0.4, -1.0), MILLS)))
     v = select(x > 0.0, 1.0 - v, v)
     """,
     ("f4",),
