@@ -268,10 +268,11 @@ def element(
                 here = [f"opaque({text})" for text in here]
             body += loads(k, v, here)
     for k, v in arrays:
-        if (at := k + len(outputs)) in laid:
-            body += loads(k, v, spots(f"y{at}", "j - at", v.code))
+        operand = k + len(outputs)
+        if operand in laid:
+            body += loads(k, v, spots(f"y{operand}", "j - at", v.code))
         elif v.step != "s":
-            body += loads(k, v, spots(f"x{k}", _at(at, v.step, nd), v.code))
+            body += loads(k, v, spots(f"x{k}", _at(operand, v.step, nd), v.code))
     count = len(body)
     body += emitted.lines
     for k, c in enumerate(outputs):

@@ -711,10 +711,9 @@ def group_norm_of(
     if suggested_format(tuple(input.shape), input.strides) is not contiguous_format:
         return None
     if given and _in_planes(input):
-        none = [None] * (2 - len(given))
-        if weight is None and bias is not None:
+        if weight is None:
             return lambda t, b: _planes_normed(t, None, b, groups, eps)
-        return lambda t, *affine: _planes_normed(t, *affine, *none, groups, eps)
+        return lambda t, w, b=None: _planes_normed(t, w, b, groups, eps)
     count, channels, *inner = tuple(input.shape)
     rows = input.like((count * groups, channels // groups * math.prod(inner)))
     run = layer_norm.at(wrap(None, rows), None, None, dims=1, eps=eps).run  # type: ignore[attr-defined]

@@ -209,7 +209,7 @@ def wide(y: Spec, w: Spec, bias: Spec | None, x: Spec, geometry: Geometry) -> Ru
 class _Planes(NamedTuple):
     """Images whose pixels follow each other by one step."""
 
-    count: int
+    images: int
     channels: int
     pixels: int
     by_image: int
@@ -219,7 +219,7 @@ class _Planes(NamedTuple):
     @property
     def in_line(self) -> bool:
         """Whether the pixels of all images do."""
-        return self.count == 1 or self.by_image == self.pixels * self.by_pixel
+        return self.images == 1 or self.by_image == self.pixels * self.by_pixel
 
     def dense(self, planes: bool) -> bool:
         """Whether they lie as a product writes them: by rows of pixels, or of channels."""
@@ -236,7 +236,7 @@ def _planes(sp: Spec) -> _Planes | None:
             if stride != step * line:
                 return None
             line *= size
-    return _Planes(*tuple(sp.shape)[:2], line, *sp.strides[:2], step or 1)
+    return _Planes(sp.shape[0], sp.shape[1], line, sp.strides[0], sp.strides[1], step or 1)
 
 
 def _is_product(w: Spec, g: Geometry, *specs: Spec) -> bool:
@@ -252,15 +252,23 @@ def _by_product(x: Spec, steps: Ints, bias: Spec | None, y: Spec) -> Run | None:
     of, to = _planes(x), _planes(y)
     if of is None or to is None:
         return None
-    count, apart = of.count, (0, of.by_image)
-    first, second = (to.channels, of.channels, *steps), (of.channels, of.pixels, of.by_channel, of.by_pixel)
+    count, apart = of.images, (0, of.by_image)
+    down, along = steps
+    first, second = (
+        (to.channels, of.channels, down, along),
+        (of.channels, of.pixels, of.by_channel, of.by_pixel),
+    )
     by_planes = to.dense(True)
     if not by_planes:
         if not to.dense(False):
             return None
-        first, second, apart = (*second[1::-1], *second[:1:-1]), (*first[1::-1], *first[:1:-1]), apart[::-1]
-        if of.in_line:
-            first, count, apart = (of.count * of.pixels, *first[1:]), 1, (0, 0)
+        count, rows, apart = (
+            (1, of.images * of.pixels, (0, 0)) if of.in_line else (count, of.pixels, (of.by_image, 0))
+        )
+        first, second = (
+            (rows, of.channels, of.by_pixel, of.by_channel),
+            (of.channels, to.channels, along, down),
+        )
     if not products.readable(second):
         return None
     added = None if bias is None else (0, of.pixels if by_planes else 0)
@@ -290,7 +298,7 @@ def _weights_by_product(y: Spec, x: Spec, w: Spec) -> Callable[[Tensor, Tensor],
     if of is None or by is None:
         return None
     together = of.in_line and by.in_line
-    count, pixels = (1, of.count * of.pixels) if together else (of.count, of.pixels)
+    count, pixels = (1, of.images * of.pixels) if together else (of.images, of.pixels)
     first, second = (
         (of.channels, pixels, of.by_channel, of.by_pixel),
         (pixels, by.channels, by.by_pixel, by.by_channel),
