@@ -768,12 +768,10 @@ def quiet(t: Tensor, *read: Tensor) -> bool:
         if (
             x is t
             or (grad and x._rg and (x._rg == 1 or requires(x)))
-            or (storage is not None and meets(t, x))
+            or (storage is not None and x._storage is not None and may_meet(storage, x._storage))
         ):
-            break
-    else:
-        return True
-    return False
+            return False
+    return True
 
 
 def overlap(t: Tensor, other: Tensor) -> str:

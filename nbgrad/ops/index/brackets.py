@@ -461,10 +461,11 @@ def _with_tensors(index: Any) -> Any:
         return _of_array(np.arange(index.start, index.stop, index.step, dtype=np.int64))
     if kind is list and {*map(type, index)} == {int} and max(map(abs, index)) < 2**63:
         return _of_array(np.array(index, np.int64))
-    return index
+    return _of_array(np.array(index)) if kind is np.ndarray and index.ndim and index.dtype in _PLAIN else index
 
 
-_LISTS = {list, range}
+_LISTS = {list, range, np.ndarray}
+_PLAIN = np.dtype(np.int64), np.dtype(np.bool_)
 
 
 def _with_numbers(index: Any) -> Any:
@@ -647,8 +648,13 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
     buf = t._spec.backend.view(t._buf, byte) if byte else t._buf
     if kind is Tensor:
         sp, other = value._spec, value._storage
-        if (sp.ndim and sp.shape != shown.shape) or type(sp) is Marked or value is t:
+        if type(sp) is Marked or value is t:
             return False
+        if sp.ndim and sp.shape != shown.shape:
+            wide = None if recorded and value._rg else named.spread(sp, shown)
+            if wide is None:
+                return False
+            sp = wide
         if other is not None and other.inference:
             return False
         if other is not None and storage is not None and other.memory is storage.memory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad.base.tables import PLANS, Table
+from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.tensor import Tensor, empty, requires, storage_of, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.elementwise import inplace, meets, quiet
@@ -78,7 +78,7 @@ def write(t: Tensor, index: Any, value: Any) -> bool:
         run = _writer_of((t._spec, *given[1]))
     if run is None:
         return False
-    if run is _fill_masked and not (isinstance(value, Tensor) and value._spec.ndim):
+    if run.__class__ is _Filling and not (isinstance(value, Tensor) and value._spec.ndim):
         return run(t, tensors, value, True)  # which sees to the rest itself
     if quiet(t, *tensors, value) if isinstance(value, Tensor) else quiet(t, *tensors):
         return run(t, tensors, value, True)
@@ -116,8 +116,8 @@ def learn(t: Tensor, index: Any, shown: Tensor, rest: Sequence[Tensor | None], w
     run: Any = None
     if dims := _simple(sp, at):
         run = make(sp, dims, specs[0])
-    elif len(at) == 1 and _is_mask(sp, specs[0]):
-        run = _fill_masked if written else _read_masked
+    elif len(specs) == 1 and _is_mask(sp, specs[0], len(at) - 1):
+        run = _Filling(len(at) - 1) if written else _read_masked(len(at) - 1)
     elif (block := _common(sp, at)) is not None:
         dims = tuple([d for d, x in enumerate(at) if x is not None])
         run = _as_one(make(sp, dims, block), specs, block)
@@ -155,8 +155,9 @@ def place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place | No
                 return None
         buffers = [held_copy(x._buf, first.nbytes) if kept or meets(t, x) else x._buf for x in given]
         return Named(dims, sizes, buffers, tuple(first.shape), OUTSIDE)
-    (mask, *more) = indices
-    return where_true(mask) if not more and mask is not None and _is_mask(sp, mask._spec) else None
+    *before, mask = indices
+    alone = mask is not None and before.count(None) == len(before)
+    return where_true(mask, len(before)) if alone and _is_mask(sp, mask._spec, len(before)) else None
 
 
 _WHOLE = slice(None)
@@ -242,19 +243,22 @@ def _as_one(run: Any, specs: Sequence[Spec], block: Spec) -> Any:
     return copied
 
 
-def _is_mask(sp: Spec, at: Spec) -> bool:
-    """Whether a mask that lies so is contiguous and fits the first dimensions."""
-    fits = tuple(sp.shape)[: at.ndim] == tuple(at.shape) and at.numel > 0 and at.ndim > 0
+def _is_mask(sp: Spec, at: Spec, dim: int) -> bool:
+    """Whether a mask that lies so is contiguous and fits the dimensions from one on."""
+    fits = tuple(sp.shape)[dim : dim + at.ndim] == tuple(at.shape) and at.numel > 0 and at.ndim > 0
     simple = at.contiguous and at.device is sp.device and Marked not in (type(sp), type(at))
     return fits and at.dtype is dtypes.bool_ and simple
 
 
-def _read_masked(input: Tensor, given: Sequence[Tensor]) -> Tensor:
-    place = where_true(given[0])
-    made = read_at(input, place)
-    if input._rg and state.grad:
-        record_at(_index, made, input, place)
-    return made
+def _read_masked(dim: int) -> Reader:
+    def run(input: Tensor, given: Sequence[Tensor]) -> Tensor:
+        place = where_true(given[0], dim)
+        made = read_at(input, place)
+        if input._rg and state.grad:
+            record_at(_index, made, input, place)
+        return made
+
+    return run
 
 
 def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
@@ -282,7 +286,7 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
 
 
 def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
-    """Of a number, or of values that lie as what is read there does."""
+    """Of a number, or of values that lie as what is read there does, or can be spread to that."""
     block, sizes = tuple(at.shape), tuple([tuple.__getitem__(sp.shape, d) for d in dims])
     fine = [checking(at.backend, at.numel, -n, n) for n in sizes]
     how = Place(dims, (), block).of(sp)
@@ -293,7 +297,7 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
         number = not isinstance(value, Tensor)
         if number:
             value = one_of(value)
-        elif value._spec is not out:
+        elif value._spec is not out and (spread := spreading(value._spec, out)) is None:
             return False
         buffers = [x._buf for x in given]
         for judge, buf in zip(fine, buffers):
@@ -301,7 +305,8 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
                 return False
         if not quiet:
             check_write(t, state.grad and (requires(t) or requires(value)))
-        moves[number](value._buf, t._buf, *buffers)
+        values = value if number or value._spec is out else spread(value)
+        moves[number](values._buf, t._buf, *buffers)
         if quiet:
             written(t)
         else:
@@ -312,31 +317,58 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     return run
 
 
-def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any, quiet: bool) -> bool:
-    """With a number, or a tensor that holds one of the same dtype; or with as many values as there are marked."""
-    sp, kind = t._spec, value.__class__
-    if kind is Tensor:
-        if type(value._spec) is not Spec or value._spec.dtype is not sp.dtype:
+@cached(PLANS)
+def spread(sp: Spec, out: Spec) -> Spec | None:
+    """How values that lie so are read for all places that they are for, if they fit."""
+    if type(sp) is Marked or sp.device is not out.device or sp.ndim > out.ndim:
+        return None
+    if any([n not in (1, m) for n, m in zip(sp.shape[::-1], out.shape[::-1])]):
+        return None
+    return sp.like(*layout.expand(sp.shape, sp.strides, out.shape))
+
+
+@cached(PLANS)
+def spreading(sp: Spec, out: Spec) -> Callable[[Tensor], Tensor] | None:
+    """What copies values of that dtype which lie so to all places."""
+    wide = spread(sp, out) if sp.dtype is out.dtype else None
+    return None if wide is None else copier(wide, out)
+
+
+class _Filling:
+    """Where a mask of the dimensions from one on is true: with a number, or a tensor that holds one of the same dtype; or with as many
+    values as there are marked."""
+
+    __slots__ = ("dim",)
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def __call__(self, t: Tensor, given: Sequence[Tensor], value: Any, quiet: bool) -> bool:
+        sp, kind = t._spec, value.__class__
+        if kind is Tensor:
+            if type(value._spec) is not Spec or value._spec.dtype is not sp.dtype:
+                return False
+            if value._spec.ndim:
+                return _put_masked(t, given[0], self.dim, value, quiet)
+        elif kind is not int and kind is not float:
             return False
-        if value._spec.ndim:
-            return _put_masked(t, given[0], value, quiet)
-    elif kind is not int and kind is not float:
+        elif not t._rg and 0 <= value <= 127 and value == int(value):  # which each dtype holds as it is
+            value = _as_kind(value, t)
+        else:
+            value = scalar(_as_kind(value, t), sp.dtype)
+        (mask,) = given
+        behind = sp.ndim - self.dim - mask._spec.ndim
+        mask = reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask
+        inplace(_masked_put.op, (t, mask, value))
+        return True
+
+
+def _put_masked(t: Tensor, mask: Tensor, dim: int, value: Tensor, quiet: bool) -> bool:
+    if value._spec.numel == 1:  # which fills
         return False
-    elif not t._rg and 0 <= value <= 127 and value == int(value):  # which each dtype holds as it is
-        value = _as_kind(value, t)
-    else:
-        value = scalar(_as_kind(value, t), sp.dtype)
-    (mask,) = given
-    behind = sp.ndim - mask._spec.ndim
-    inplace(
-        _masked_put.op, (t, reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask, value)
-    )
-    return True
-
-
-def _put_masked(t: Tensor, mask: Tensor, value: Tensor, quiet: bool) -> bool:
-    place = where_true(mask)
-    if value._spec is not place.of(t._spec).out:
+    place = where_true(mask, dim)
+    out = place.of(t._spec).out
+    if value._spec is not out and spreading(value._spec, out) is None:
         return False
     if not quiet:
         check_write(t, state.grad and (requires(t) or requires(value)))

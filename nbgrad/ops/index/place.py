@@ -863,13 +863,13 @@ def _true_on_device(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
     return found
 
 
-def where_true(mask: Tensor) -> Named:
-    """The places in a tensor's first dimensions where a mask that lies contiguous is true."""
+def where_true(mask: Tensor, dim: int = 0) -> Named:
+    """The places in a tensor's dimensions from one on where a mask that lies contiguous is true."""
     sp = mask._spec
     count, places = true_places(sp, True)(mask._buf)
     step, view = 8 * count, sp.backend.view
     buffers = [places] if sp.ndim == 1 else [view(places, step * d) for d in builtins.range(sp.ndim)]
-    return Named(tuple(builtins.range(sp.ndim)), sp.shape, buffers, (count,))
+    return Named(tuple(builtins.range(dim, dim + sp.ndim)), sp.shape, buffers, (count,))
 
 
 def checked(index: Tensor, size: int, fault: Fault, number: int = 0) -> Tensor:

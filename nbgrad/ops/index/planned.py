@@ -212,7 +212,17 @@ def writing_over(way: Way, sp: Spec, kind: Any, verb: str) -> Run:
     fine, number, one = way.fine, type(kind) is not Spec, number_for(sp)
     move = way.move(verb, sp, _as_read(way, kind))
 
+    def one_index(t: Tensor, indices: Sequence[Tensor], value: Any) -> Tensor | None:
+        (index,) = indices
+        if not quiet(t, index, value) or not fine(index._buf):
+            return None
+        move(value._buf, t._buf, index._buf)
+        written(t)
+        return t
+
     def run(t: Tensor, indices: Sequence[Tensor], value: Any) -> Tensor | None:
+        if len(indices) == 1 and not number:
+            return one_index(t, indices, value)
         buffers = [x._buf for x in indices]
         if not (quiet(t, *indices) if number else quiet(t, *indices, value)) or not fine(*buffers):
             return None
@@ -234,12 +244,15 @@ def _fits(way: Way, elements: bool, source: Spec) -> bool:
 
 
 def joining(
-    way: Callable[..., Way | None], sp: Spec, dim: int, at: Spec, source: Spec, verb: str
+    by: Way | None, sp: Spec, source: Spec, verb: str, elements: bool, over: bool
 ) -> Callable[..., Tensor | None] | None:
-    """Of a copy of the tensor, whose elements join those of a source, where nothing is recorded."""
-    by = way(sp, dim, at)
-    if by is None or not _fits(by, True, source):
+    """Of a copy of the tensor, or of itself, whose elements or slices join those of a source, where nothing is recorded."""
+    if by is None or not _fits(by, elements, source):
         return None
+    if over:
+        run_over = writing_over(by, sp, source, verb)
+        laps = layout.overlaps(sp.shape, sp.strides)
+        return None if laps else lambda input, index, value: run_over(input, (index,), value)
     fine, to = by.fine, sp.dense()
     copy, move = copier(sp, to), by.move(verb, to, _as_read(by, source))
 
@@ -316,10 +329,12 @@ def puts(
                 run = writing_over(by, sp, kind, verb) if over else writing(op, by, sp, kind, verb, dense)
             known.keep((sp, dim, at, kind), run)
 
-        named = ["input", "dim", "index", [*signature(slow).parameters][3]]
+        named, scales = ["input", "dim", "index", [*signature(slow).parameters][3]], "alpha" in signature(slow).parameters
 
         def by_name(args: Any, more: dict[str, Any]) -> Any:
-            """A scatter's number has a name of its own."""
+            """A scatter's number has a name of its own; of a multiple, which is a step before, the source may be one."""
+            if scales and [*more] == ["alpha"]:
+                return multiple(args, more["alpha"])
             if more.get("src").__class__ in (float, int, bool):
                 at = slow.__qualname__.startswith("Tensor.")
                 check(slow.__qualname__, args[at:], more)
@@ -330,6 +345,11 @@ def puts(
                 if more["value"].__class__ in (float, int)
                 else None
             )
+
+        def multiple(args: Any, alpha: Any) -> Any:
+            source = args[-1] if len(args) == 4 else None
+            plain = alpha.__class__ in (float, int) and source.__class__ is Tensor
+            return (*args[:3], source * alpha) if plain and source._spec.dtype.inexact else None
 
         def short(*args: Any, **more: Any) -> Tensor:
             given = by_name(args, more) if more else args
@@ -359,8 +379,9 @@ def puts(
     return partial(arguments.before_guard, shortened)
 
 
-def puts_at(over: bool, of_tensor: Any, adding: Any) -> Callable[[Any], Any]:
-    """The same of what puts values where index tensors say, one for each of the first dimensions."""
+def puts_at(over: bool, of_tensor: Any, adding: Any, by_number: bool = False) -> Callable[[Any], Any]:
+    """The same of what puts values where index tensors say, one for each of the first dimensions, or one that has elements' numbers."""
+    kinds = (Tensor,) if by_number else (tuple, list)
 
     def shortened(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         known: Table[Any, Run] = Table("ops.index.planned.puts_at", PLANS)
@@ -368,17 +389,21 @@ def puts_at(over: bool, of_tensor: Any, adding: Any) -> Callable[[Any], Any]:
 
         def learn(key: tuple[Any, ...]) -> None:
             sp, kind, adds, *specs = key
-            at = specs[0]
+            at, verb = specs[0], "add" if adds else "write"
             run: Run = _never
-            alike = plain(at) and at.ndim and len(specs) <= sp.ndim and all([other is at for other in specs])
-            alike = alike and at.device is sp.device
-            if alike and sp.numel and not (over and layout.overlaps(sp.shape, sp.strides)):
-                by, verb = each(sp, range(len(specs)), at, at.shape, OUTSIDE), "add" if adds else "write"
-                if kind is by.out and over:
+            by = numbered(sp, at) if by_number else named(sp, at, specs)
+            if by is not None and kind is by.out and not (over and layout.overlaps(sp.shape, sp.strides)):
+                if over:
                     run = writing_over(by, sp, kind, verb)
-                elif kind is by.out:
+                else:
                     run = writing(adding if adds else of_tensor, by, sp, kind, verb, False)
             known.keep(key, run)
+
+        def named(sp: Spec, at: Spec, specs: Sequence[Spec]) -> Way | None:
+            alike = plain(at) and at.ndim and len(specs) <= sp.ndim and all([other is at for other in specs])
+            if not alike or not sp.numel or at.device is not sp.device:
+                return None
+            return each(sp, range(len(specs)), at, at.shape, OUTSIDE)
 
         def short(*args: Any, **more: Any) -> Tensor:
             if len(args) == 3 and (not more or [*more] == ["accumulate"]):
@@ -388,10 +413,16 @@ def puts_at(over: bool, of_tensor: Any, adding: Any) -> Callable[[Any], Any]:
                 input, indices, values, adds = args
             else:
                 return slow(*args, **more)
-            if adds.__class__ is not bool or indices.__class__ not in (tuple, list) or not indices:
+            if adds.__class__ is not bool or indices.__class__ not in kinds:
                 return slow(*args, **more)
             try:
-                key = (input._spec, values._spec, adds, *[x._spec for x in indices])
+                if by_number:
+                    key: Any = (input._spec, values._spec, adds, indices._spec)
+                    indices = (indices,)
+                elif not indices:
+                    return slow(*args, **more)
+                else:
+                    key = (input._spec, values._spec, adds, *[x._spec for x in indices])
             except AttributeError:
                 return slow(*args, **more)
             run = find(key)

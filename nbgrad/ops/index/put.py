@@ -21,7 +21,7 @@ from nbgrad.ops.index.gather import (
     check_one_device,
 )
 from nbgrad.ops.index.place import Place, _kept, _put_, _putter, _write, where_true
-from nbgrad.ops.index.planned import puts, vector
+from nbgrad.ops.index.planned import puts, puts_at, vector
 from nbgrad.ops.views.copy import copier, in_place
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.ops.views.slices import narrow
@@ -160,16 +160,7 @@ in_place(masked_scatter)
 # ---------------------------------------------------------------- by their number
 
 
-@method
-@replayed
-def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with the elements of `source` written at `index`, counted as if `input` lay in one row; with `accumulate`
-    added.
-
-    >>> torch.zeros(2, 2).put(torch.tensor([3, 0]), torch.tensor([5.0, 6.0]))
-    tensor([[6., 0.],
-            [0., 5.]])
-    """
+def _numbering(input: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Place]:
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
     if input.dtype is not source.dtype:
@@ -184,9 +175,32 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         )
     if not input.numel() and index.numel():
         raise IndexError("put_(): Tried to put elements into an empty tensor")
-    place = _numbered(input, index, _kept(input, source))
-    return (_put_add if accumulate else _put)(input, reshape(source, tuple(index.shape)), place=place)
+    return reshape(source, tuple(index.shape)), _numbered(input, index, _kept(input, source))
 
 
-in_place(put, no_overlap)
+@method
+@puts_at(False, _put, _put_add, by_number=True)
+@replayed
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with the elements of `source` written at `index`, counted as if `input` lay in one row; with `accumulate`
+    added.
+
+    >>> torch.zeros(2, 2).put(torch.tensor([3, 0]), torch.tensor([5.0, 6.0]))
+    tensor([[6., 0.],
+            [0., 5.]])
+    """
+    source, place = _numbering(input, index, source)
+    return (_put_add if accumulate else _put)(input, source, place=place)
+
+
+@method
+@puts_at(True, _put, _put_add, by_number=True)
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    no_overlap(self, source, index)
+    source, place = _numbering(self, index, source)
+    return _put_(
+        _put_add if accumulate else _put, self, source, place, "add" if accumulate else "write", index
+    )
+
+
 __all__ = ["index_copy", "masked_scatter", "put"]

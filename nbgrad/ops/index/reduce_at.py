@@ -7,6 +7,7 @@ index as a tensor.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nbgrad.base.records import NamedTuple
@@ -36,7 +37,7 @@ from nbgrad.ops.index.gather import (
     scatter_add,
 )
 from nbgrad.ops.index.place import Place, _write
-from nbgrad.ops.index.planned import grid, joining, without_dims
+from nbgrad.ops.index.planned import grid, joining, vector, without_dims
 from nbgrad.ops.views.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
 from nbgrad.ops.views.shape import reshape
 
@@ -189,18 +190,12 @@ _scatter_reduce = _reduction(_Where("scatter_reduce", "src", _grid, gather, scat
 
 
 def _planned(
-    input: Spec, dim: Any, index: Spec, src: Spec, reduce: Any, *, include_self: Any, out: Any
+    input: Spec, dim: Any, index: Spec, src: Spec, reduce: Any, *, include_self: Any, out: Any, over: bool = False
 ) -> Quick | None:
     verb = _MOVES.get(f"a{reduce}" if reduce in ("max", "min") else reduce)
-    if (
-        out is not None
-        or reduce == "mean"
-        or include_self is not True
-        or type(dim) is not int
-        or verb is None
-    ):
+    if out is not None or reduce == "mean" or include_self is not True or type(dim) is not int or not verb:
         return None
-    return joining(without_dims(grid), input, dim, index, src, verb)
+    return joining(without_dims(grid)(input, dim, index), input, src, verb, True, over)
 
 
 @method
@@ -248,7 +243,7 @@ def _scatter_reduced(
     return into("scatter_reduce", out, result, (input, src), apart=(input,))
 
 
-in_place(scatter_reduce, no_overlap, _scatter_reduced)
+in_place(scatter_reduce, no_overlap, _scatter_reduced, quickly(partial(_planned, over=True), False))
 
 # ---------------------------------------------------------------- an index for each slice
 
@@ -262,7 +257,19 @@ _index_reduce = _reduction(
 )
 
 
+def _planned_slices(
+    input: Spec, dim: Any, index: Spec, source: Spec, reduce: Any, *, include_self: Any, out: Any, over: bool = False
+) -> Quick | None:
+    if out is not None or reduce in ("mean", "sum") or include_self is not True or reduce not in _MOVES:
+        return None
+    if type(dim) is not int or input.ndim < 2:
+        return None
+    at = vector(input, dim, index, lambda sp, d: faults.ROW, True)
+    return joining(at, input, source, _MOVES[reduce], False, over)
+
+
 @method
+@quickly(_planned_slices)
 @replayed
 def index_reduce(
     input: Tensor,
@@ -323,5 +330,5 @@ def _index_reduced(
     return into("index_reduce", out, result, (input, source), apart=(input,))
 
 
-in_place(index_reduce, no_overlap, _index_reduced)
+in_place(index_reduce, no_overlap, _index_reduced, quickly(partial(_planned_slices, over=True), False))
 __all__ = ["index_reduce", "scatter_reduce"]

@@ -707,15 +707,18 @@ def in_place(
     function: Callable[..., Tensor],
     meets: Callable[[Tensor, Tensor], Any] | None = None,
     compute: Callable[..., Tensor] | None = None,
+    short: Callable[[Callable[..., Tensor]], Callable[..., Tensor]] | None = None,
 ) -> None:
     """Make `Tensor.f_` of a function that is no elementwise op: what it gives is written over the first operand, with its history.
     The function is given a copy, as its rules may read what is overwritten. `meets` refuses another operand that PyTorch refuses
-    in the same memory; `compute` is what it comes to, where that is not the function."""
+    in the same memory; `compute` is what it comes to, where that is not the function, and `short` a way to stand in front."""
     name = function.__name__.removeprefix("_t_") + "_"
     compute = compute or function
 
     def method(self: Tensor, *args: Any, **static: Any) -> Tensor:
-        operands = (self, *(a for a in (*args, *static.values()) if isinstance(a, Tensor)))
+        operands = [self, *[a for a in (*args, *static.values()) if isinstance(a, Tensor)]]
+        if not self._spec.repeats and quiet(*operands):  # nobody reads what is overwritten
+            return over(self, compute(self, *args, **static))
         if state.active and transforms.wrapped(operands):
             return transforms.inplace(compute, self, *args, **static)
         check_write(self, state.grad and any(requires(t) for t in operands))
@@ -724,7 +727,9 @@ def in_place(
                 meets(self, other)
         before = _clone(self.detach())
         before._node, before._nr, before._rg = self._node, self._nr, 1 if self._node is not None else 0
-        result = compute(before, *args, **static)
+        return over(self, compute(before, *args, **static))
+
+    def over(self: Tensor, result: Tensor) -> Tensor:
         if result._spec.shape != self._spec.shape:
             raise RuntimeError(
                 f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} "
@@ -740,7 +745,7 @@ def in_place(
     method.__name__ = method.__qualname__ = name
     method.__doc__ = words_in_place(function)
     method.__signature__ = signature(function)  # type: ignore[attr-defined]
-    setattr(Tensor, name, method)
+    setattr(Tensor, name, method if short is None else short(method))
 
 
 hooks.copier = copier
