@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.refusals import INSIDE, NO_VALUES, NON_LEAF_GRAD, _forbidden
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.device import device
@@ -922,6 +923,9 @@ class ViewRule:
         }
 
 
+_view_rule = cached(PLANS)(ViewRule)
+
+
 def _read_anew(t: Tensor, base: Tensor) -> Node:
     """The history of a view, now that its base has been written to."""
     steps, node = [], t._node if state.modes.view_replay else None
@@ -954,12 +958,14 @@ def between(t: Tensor, base: Tensor) -> int:
 _AsStrided = node_type("AsStridedBackward0")
 
 
-def view_node(t: Tensor, base: Tensor, offset: int) -> Node:
+def view_node(t: Tensor, base: Tensor, offset: int, target: Node | None = None) -> Node:
+    """What reads the base's history anew; `target` is its node, if that is known and has one output."""
     node: Node = blank(_AsStrided)
-    target, number = edge(base)
-    node.next, node.numbers = (target,), (number,)
-    node.static = None
-    node.rule = ViewRule(t._spec, offset, base._spec)
+    if target is None:
+        target, number = edge(base)
+        node.numbers = (number,)
+    node.next, node.static = (target,), None
+    node.rule = _view_rule(t._spec, offset, base._spec)
     node.seq = next(sequence)
     return node
 

@@ -6,6 +6,7 @@ import weakref
 from sys import getrefcount
 from typing import Any
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.refusals import LEAF_WRITE, OVERLAP, VIEW_OF_LEAF_WRITE, _forbidden
 from nbgrad.core.tensor import (
     Tensor,
@@ -83,17 +84,18 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
             None,
         )  # PyTorch, too, lets go of what was written
         slices.leaves = node.leaves
-        slices.rule = CopySlices(t._spec, shift, base._spec, node.rule)
+        slices.rule = copied_slices(t._spec, shift, base._spec, node.rule)
         slices.seq = next(sequence)
         set_history(base, slices)
-        written(t)
+        storage = t._storage or storage_of(t)
+        storage.version += 1
         read_anew: Node | None
         if (
             view.created == "default" and not state.modes.view_replay
         ):  # what `history` would do, that knows less
-            read_anew = view_node(t, base, shift)
+            read_anew = view_node(t, base, shift, slices)
             set_history(t, read_anew)
-            view.version = storage_of(t).version
+            view.version = storage.version
         else:
             read_anew = history(t)
         if read_anew is not None:
@@ -160,6 +162,9 @@ class CopySlices:
 
     def layouts(self, node: Node) -> tuple[Spec, ...]:
         return (self.base,)
+
+
+copied_slices = cached(PLANS)(CopySlices)
 
 
 def _like_memory(g: Tensor, base: Spec) -> Tensor:

@@ -45,7 +45,7 @@ from nbgrad.core.plan import (
 )
 from nbgrad.core.refusals import OVERLAP, PARTIAL
 from nbgrad.core.signatures import check
-from nbgrad.core.tensor import Tensor, as_inference, hooks, new, requires, storage_of, view_of, wrap
+from nbgrad.core.tensor import Tensor, as_inference, history, hooks, new, requires, storage_of, view_of, wrap
 from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch import transforms
 from nbgrad.expr.node import Expr, is_bool, substitute
@@ -547,29 +547,54 @@ def usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
 
 def _recorded_write(op: ElementwiseOp, plan: Plan, t: Tensor, args: Sequence[Any]) -> bool:
     """The same with history, where there is nothing to refuse."""
-    view, flags = t._view, [a._rg if isinstance(a, Tensor) else 0 for a in args]
-    root = t if view is None else view.base
-    if (
-        op.flat
-        or t._spec.repeats
-        or (root._node is None and requires(t))
-        or (view is not None and t._rg != 2)
-    ):
+    view = t._view
+    if view is None:
+        if t._node is None and t._rg:
+            return False
+    elif view.leaf or view.created != "default" or t._rg != 2 or (view.base._node is None and requires(t)):
         return False
-    if view is not None and (view.created != "default" or view.leaf):
+    asked = shift = 0
+    for a in args:
+        if isinstance(a, Tensor):
+            asked |= a._rg << shift
+        shift += 2
+    record = plan.rewriters.get(asked)
+    if record is None:
+        record = plan.rewriters[asked] = _rewriter(op, plan, t._spec, asked)
+    if record is False:
         return False
-    if 0 in rule_of(plan, tuple([flag != 0 for flag in flags])).tensor_positions:
-        return False
-    asked = sum([flag << 2 * k for k, flag in enumerate(flags)])
-    shadow = wrap(t._buf, t._spec)
-    shadow._storage = storage_of(t)
-    (plan.recorders.get(asked) or recorder(plan, asked))(shadow, *args)
+    shadow: Tensor = new(Tensor)  # `wrap`, in line
+    shadow._buf, shadow._spec, shadow._storage = t._buf, t._spec, t._storage or storage_of(t)
+    shadow._rg = shadow._nr = 0
+    shadow._node = shadow._view = shadow._ad = None
+    record(shadow, *args)
     node = shadow._node
     if node is None:
         return False
     launch(plan, t._buf, args[1:])
     _rewritten(t, node)
     return True
+
+
+def _rewriter(op: ElementwiseOp, plan: Plan, sp: Spec, asked: int) -> Any:
+    """What records such a write, before it happens. A rule that reads what is overwritten is given a copy."""
+    if op.flat or sp.repeats:
+        return False
+    rule = rule_of(plan, tuple([asked >> 2 * k & 3 != 0 for k in range(len(op.params))]))
+    if 0 not in rule.tensor_positions:
+        return recorder(plan, asked)
+    if sp.strides != layout.kept_strides(sp.shape, sp.strides):
+        return False  # a copy lies otherwise
+    copy, find = hooks.copier(sp, sp), plan.recorders.get
+
+    def record(shadow: Tensor, t: Tensor, *others: Any) -> None:
+        kept = copy(t)
+        kept._node, kept._nr = history(t), t._nr
+        kept._rg = 1 if kept._node is not None else 0
+        now = asked & ~3 | kept._rg
+        (find(now) or recorder(plan, now))(shadow, kept, *others)
+
+    return record
 
 
 def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:

@@ -168,3 +168,31 @@ def @NAME@(start, stop, meta, a, infos):
 def cholesky() -> tuple[str, tuple[str, ...]]:
     """Of float64; `meta` holds the rows of a matrix, of which the upper triangle is not read."""
     return _CHOLESKY, ("i8", "i8", "*i8", "*f8", "*i8")
+
+
+_EXCHANGE = '''"""The rows of x exchanged as elimination did, and 1 where the pivots are none of its."""
+
+
+def @NAME@(start, stop, meta, x, pivots, wrong):
+    n = meta[0]
+    columns = meta[1]
+    for item in range(start, stop):
+        bad = 0
+        for k in range(n):
+            other = pivots[item * n + k] - 1
+            if (other < 0) | (other >= n):
+                bad = 1
+            elif other != k:
+                p = (item * n + k) * columns
+                q = (item * n + other) * columns
+                for j in range(columns):
+                    v = x[p + j]
+                    x[p + j] = x[q + j]
+                    x[q + j] = v
+        wrong[item] = bad
+'''
+
+
+def exchange(code: str) -> tuple[str, tuple[str, ...]]:
+    """`meta` holds the rows and columns of x."""
+    return _EXCHANGE, ("i8", "i8", "*i8", f"*{code}", "*i4", "*i8")

@@ -19,7 +19,7 @@ from nbgrad.base.warn import warn
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import OVERLAP
 from nbgrad.core.tensor import Tensor, common, edge, requires, storage_of, wrap
-from nbgrad.core.writes import CopySlices
+from nbgrad.core.writes import copied_slices
 from nbgrad.dispatch.elementwise import no_overlap
 from nbgrad.dispatch.look import ANY, SCOPE, Look, following, learn, looking, rule_of
 from nbgrad.dispatch.stanza import method
@@ -704,7 +704,7 @@ def _record_write(t: Tensor, shown: Spec, offset: int, value: Tensor | None) -> 
     slices: Node = blank(_CopySlices)
     slices.next, slices.numbers = (old, into), (t._nr, number)
     slices.saved, slices.versions, slices.static, slices.leaves = (node,), (0,), None, node.leaves
-    slices.rule = CopySlices(shown, offset, t._spec, rule)
+    slices.rule = copied_slices(shown, offset, t._spec, rule)
     slices.seq = next(sequence)
     t._node, t._nr, t._rg = slices, 0, 1
 

@@ -543,36 +543,55 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
 
 
 def _chain(tensors: Sequence[Tensor]) -> Tensor:
-    n = len(tensors)
+    steps, before, behind, shape = _steps_of(*[t._spec for t in tensors])
+    chain = list(tensors)
+    if before:
+        chain[0] = unsqueeze(chain[0], 0)
+    if behind:
+        chain[-1] = unsqueeze(chain[-1], -1)
+    for left, right in steps:  # each product stands where its first factor stood
+        chain[left] = _mm(chain[left], chain[right])
+    return _view(chain[0], shape=shape)
+
+
+@cached(PLANS)
+def _steps_of(*specs: Spec) -> tuple[list[tuple[int, int]], bool, bool, tuple[int, ...]]:
+    """Which products there are, one after another, whether the first is a row and the last a column, and the result's shape."""
+    n = len(specs)
     if n < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {n}")
-    first, *middle, last = tensors
-    for word, t in (("first", first), ("last", last)):
-        if t.ndim not in (1, 2):
-            raise RuntimeError(f"multi_dot(): the {word} tensor must be 1D or 2D but got {t.ndim}D")
-    for k, t in enumerate(tensors):
-        if 0 < k < n - 1 and t.ndim != 2:
-            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {t.ndim}D")
-        if t.dtype is not first.dtype:
+    first, *_, last = specs
+    for word, sp in (("first", first), ("last", last)):
+        if sp.ndim not in (1, 2):
+            raise RuntimeError(f"multi_dot(): the {word} tensor must be 1D or 2D but got {sp.ndim}D")
+    for k, sp in enumerate(specs):
+        if 0 < k < n - 1 and sp.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {sp.ndim}D")
+        if sp.dtype is not first.dtype:
             raise RuntimeError(
                 f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {first.dtype.c_name} and tensor {k} "
-                f"{t.dtype.c_name}"
+                f"{sp.dtype.c_name}"
             )
-    shape = (*tuple(first.shape)[:-1], *tuple(last.shape)[1:])
-    chain = [unsqueeze(first, 0) if first.ndim == 1 else first, *middle]
-    chain.append(unsqueeze(last, -1) if last.ndim == 1 else last)
+    sizes = [tuple(sp.shape) for sp in specs]
+    chain = [(1, *sizes[0]) if first.ndim == 1 else sizes[0], *sizes[1:-1]]
+    chain.append((*sizes[-1], 1) if last.ndim == 1 else sizes[-1])
     for k, (a, b) in enumerate(itertools.pairwise(chain)):
-        if a.shape[1] != b.shape[0]:
-            shapes = f"{list(tensors[k].shape)} and {list(tensors[k + 1].shape)}"
+        if a[1] != b[0]:
             raise RuntimeError(
-                f"multi_dot(): tensors {k} and {k + 1} with shapes {shapes} cannot be multiplied"
+                f"multi_dot(): tensors {k} and {k + 1} with shapes {list(sizes[k])} and {list(sizes[k + 1])} cannot be multiplied"
             )
-    split = _best_split([chain[0].shape[0], *(t.shape[1] for t in chain)])
+    split = _best_split([chain[0][0], *[rows_columns[1] for rows_columns in chain]])
+    steps: list[tuple[int, int]] = []
 
-    def product(i: int, j: int) -> Tensor:
-        return chain[i] if i == j else _mm(product(i, split[i, j]), product(split[i, j] + 1, j))
+    def product(i: int, j: int) -> None:
+        if i < j:
+            middle = split[i, j]
+            product(i, middle)
+            product(middle + 1, j)
+            steps.append((i, middle + 1))
 
-    return _view(product(0, n - 1), shape=shape)
+    product(0, n - 1)
+    return steps, first.ndim == 1, last.ndim == 1, (*sizes[0][:-1], *sizes[-1][1:])
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:

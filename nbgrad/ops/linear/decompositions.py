@@ -195,6 +195,7 @@ def _geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @method
+@quickly(small.geqrf)
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """A `qr` as LAPACK leaves it: `R` on and above the diagonal, below it the vectors of the reflections that
     `linalg.householder_product` makes `Q` of, and their factors. There is no gradient.
@@ -254,12 +255,17 @@ def _reflect_back(g: Tensor, input: Tensor, tau: Tensor) -> tuple[Tensor, Tensor
     tau=lambda g, input, tau: _reflect_back(g, input, tau)[1],
 )
 def _reflect(input: Tensor, tau: Tensor) -> Tensor:
+    if small.is_small(input._spec) and input.is_cpu:
+        *batch, rows, columns = tuple(input.shape)
+        begin = np.broadcast_to(np.eye(rows, columns, dtype=input.dtype.np), (*batch, rows, columns))
+        return by_columns(lapack.reflected(begin, input._host(), tau._host(), False))
     result, each = _reflections(input, tau)
     for v, scale in reversed(each):
         result = e.sub(result, e.mul(scale, matmul(v, _along(v, result))))
     return result if each else clone(result)
 
 
+@quickly(small.householder_product)
 @replayed
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of reflections `I - tau * outer(v, v.conj())`, whose vectors stand in the columns of `input`,
@@ -319,6 +325,11 @@ def _turn_back(
     other=lambda g, input, tau, left, transpose: _turn(input, tau, g, left=left, transpose=not transpose),
 )
 def _turn(input: Tensor, tau: Tensor, other: Tensor, *, left: bool, transpose: bool) -> Tensor:
+    if small.is_small(input._spec, other._spec) and input.is_cpu:
+        a, taus, b = input._host(), tau._host(), other._host()
+        if left:
+            return by_columns(lapack.reflected(b, a, taus, transpose))
+        return by_columns(lapack.adjoint(lapack.reflected(lapack.adjoint(b), a, taus, not transpose)))
     Q = _reflect(_square(input, input.shape[-2]), tau)
     Q = Q.mH if transpose else Q
     turned: Tensor = matmul(other.mT, Q.mT) if left else matmul(Q.mT, other.mT)
@@ -337,6 +348,7 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 @method
+@quickly(small.ormqr)
 @replayed
 def ormqr(
     input: Tensor,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import c_double, c_float, c_int64
 from functools import partial, wraps
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.linalg import _umath_linalg as _lapack
 
 from nbgrad.base.tables import PLANS, cached
 from nbgrad.kernels.cpu import elimination as _kernels
+from nbgrad.kernels.cpu import reflections as _reflections
+from nbgrad.kernels.cpu import symmetric as _symmetric
 from nbgrad.kernels.cpu import turns
 from nbgrad.kernels.launch import FEW, get_num_threads
 from nbgrad.kernels.products import alone, function
@@ -89,23 +92,69 @@ def _any(wrong: Array) -> Array:
 # ---------------------------------------------------------------- elimination
 
 
-def _each(name: str, text: tuple[str, tuple[str, ...]], count: int, meta: list[int], *arrays: Array) -> None:
+@cached(PLANS)
+def _runner(
+    name: str, text: tuple[str, tuple[str, ...]], count: int, meta: tuple[int, ...], buffers: int, size: int
+) -> Callable[..., None]:
+    launch = cpu.launch(1 + buffers, "", size if count > 1 else 1, size < FEW)
+    return partial(launch, cpu.kernel(name, *text).address, count, cpu.constants(meta))
+
+
+_bytes = np.dtype(np.uint8)
+
+
+def each(
+    name: str, text: tuple[str, tuple[str, ...]], count: int, meta: tuple[int, ...], *arrays: Array
+) -> None:
     """Run a kernel on each matrix of a batch; of few elements, while others wait."""
-    address, size = cpu.kernel(name, *text).address, arrays[0].size
-    launch = cpu.launch(1 + len(arrays), "", size if count > 1 else 1, size < FEW)
-    launch(address, count, cpu.constants(meta), *[a.reshape(-1).view(np.uint8) for a in arrays])
+    run = _runner(name, text, count, meta, len(arrays), arrays[0].size)
+    run(*[a.reshape(-1).view(_bytes) for a in arrays])
 
 
 def eliminated(matrices: Array) -> tuple[Array, Array, Array]:
     """L below the diagonal and U from it on, in one; the row that each step exchanges with, from 1; the first pivot that is 0."""
     *batch, rows, columns = matrices.shape
-    count, steps = int(np.prod(batch)), min(rows, columns)
+    count, steps = prod(batch), min(rows, columns)
     a = np.array(matrices, order="C")
     pivots, infos = np.zeros((*batch, steps), np.int64), np.zeros(batch, np.int64)
     if count and steps:
         code = f"{a.dtype.kind}{a.itemsize}"
-        _each(f"lu_{code}", _kernels.lu(code), count, [rows, columns], a, pivots, infos)
+        each(f"lu_{code}", _kernels.lu(code), count, (rows, columns), a, pivots, infos)
     return a, pivots.astype(np.int32), infos.astype(np.int32)
+
+
+def reflected(x: Array, a: Array, taus: Array, forward: bool) -> Array:
+    """The product of the reflections whose vectors stand below the diagonals of `a` and `x`, or `forward` its adjoint and that."""
+    x, a, taus = np.array(x, order="C"), np.ascontiguousarray(a), np.ascontiguousarray(taus)
+    if x.size and taus.size:
+        *batch, rows, columns = x.shape
+        code, sizes = f"{x.dtype.kind}{x.itemsize}", (rows, a.shape[-1], taus.shape[-1], columns, forward)
+        along = np.empty((*batch, columns), x.dtype)
+        each(f"reflect_{code}", _reflections.reflect(code), prod(batch), sizes, x, a, taus, along)
+    return x
+
+
+def symmetric(matrices: Array, hermitian: bool) -> tuple[Array, Array, Array]:
+    """L and the blocks of D in one, the rows that were exchanged, and the first block that is 0."""
+    *batch, n, _ = matrices.shape
+    count, a = prod(batch), np.array(matrices, order="C")
+    pivots, infos = np.zeros((*batch, n), np.int32), np.zeros(batch, np.int64)
+    if a.size:
+        code = f"{a.dtype.kind}{a.itemsize}"
+        text = _symmetric.factor(code, hermitian)
+        each(f"ldl_{code}{'_h' * hermitian}", text, count, (n,), a, pivots, infos)
+    return a, pivots, infos
+
+
+def symmetric_solution(a: Array, pivots: Array, b: Array, hermitian: bool) -> tuple[Array, bool]:
+    """The solutions by what `symmetric` leaves, and whether these pivots were none of that."""
+    x, a, steps = np.array(b, order="C"), np.ascontiguousarray(a), np.ascontiguousarray(pivots, np.int32)
+    wrong = np.zeros(b.shape[:-2], np.int64)
+    if x.size:
+        code = f"{x.dtype.kind}{x.itemsize}"
+        text = _symmetric.solve(code, hermitian)
+        each(f"ldl_solve_{code}{'_h' * hermitian}", text, wrong.size, x.shape[-2:], x, a, steps, wrong)
+    return x, np.count_nonzero(wrong) > 0
 
 
 @quiet()
@@ -122,8 +171,8 @@ def triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     code = widest(b.dtype)
     x, a = np.array(b, code, order="C"), np.asarray(a, code, order="C")
     if x.size:
-        text, sizes = _kernels.triangle(code), [*x.shape[-2:], upper, unit]
-        _each(f"triangle_{code}", text, int(np.prod(batch)), sizes, x, a)
+        text, sizes = _kernels.triangle(code), (*x.shape[-2:], upper, unit)
+        each(f"triangle_{code}", text, prod(batch), sizes, x, a)
     return x.astype(b.dtype, copy=False)
 
 
@@ -246,7 +295,7 @@ def cholesky(a: Array) -> tuple[Array, Array]:
     """The lower factors."""
     if a.dtype.kind == "f" and a.size and left_to_one(a.shape[-1], False):
         low, infos = np.array(a, np.float64, order="C"), np.zeros(a.shape[:-2], np.int64)
-        _each("cholesky_f8", _kernels.cholesky(), infos.size, [a.shape[-1]], low, infos)
+        each("cholesky_f8", _kernels.cholesky(), infos.size, (a.shape[-1],), low, infos)
         return low.astype(a.dtype, copy=False), infos.astype(np.int32)
     infos = np.zeros(a.shape[:-2], np.int32)
     low = _lapack.cholesky_lo(a, signature=kinds_of(a, "M->M")).astype(a.dtype, copy=False)

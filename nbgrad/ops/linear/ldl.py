@@ -4,21 +4,20 @@ solved with them; or Hermitian ones as L D L^H. PyTorch has no gradient of these
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
 from nbgrad.memory import dtypes
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear import lapack, small
 from nbgrad.ops.linear.systems import bare, by_columns, check_floats, check_square, unread
 
 _Array = np.ndarray[Any, Any]
-_SHARE = (1 + sqrt(17)) / 8  # of a column's largest number, from which on the diagonal's is good enough
 
 
 def _no_derivative(name: str) -> Callable[..., Any]:
@@ -28,90 +27,14 @@ def _no_derivative(name: str) -> Callable[..., Any]:
     return refuse
 
 
-def _as_it_is(x: Any) -> Any:
-    return x
-
-
-_Mirror = Callable[[Any], Any]  # what stands on the other side of the diagonal
-
-
-def _mirror(hermitian: bool) -> _Mirror:
-    return np.conj if hermitian else _as_it_is
-
-
-def _size(x: Any) -> Any:
-    """By which LAPACK compares numbers."""
-    return np.abs(x.real) + np.abs(x.imag)
-
-
-def _block(a: _Array, k: int, mirror: _Mirror) -> _Array:
-    return np.array([[a[k, k], mirror(a[k + 1, k])], [a[k + 1, k], a[k + 1, k + 1]]])
-
-
-def _exchange(a: _Array, k: int, other: int, two: bool, mirror: _Mirror) -> None:
-    """Rows and columns k and a later one, of the lower triangle of what is left; of a block of two also what stands before k."""
-    a[other + 1 :, [k, other]] = a[other + 1 :, [other, k]]
-    between = slice(k + 1, other)
-    a[between, k], a[other, between] = mirror(a[other, between].copy()), mirror(a[between, k].copy())
-    if other > k:
-        a[other, k] = mirror(a[other, k])
-    a[k, k], a[other, other] = a[other, other], a[k, k]
-    if two:
-        a[k, k - 1], a[other, k - 1] = a[other, k - 1], a[k, k - 1]
-
-
-def _pivot(a: _Array, k: int) -> tuple[int, int]:
-    """Which row comes to the place of the block's last one, and how many rows the block has; 0 if all is 0 below."""
-    here, column = _size(a[k, k]), _size(a[k + 1 :, k])
-    best = k + 1 + int(column.argmax()) if len(column) else k
-    largest = column.max(initial=0)
-    if np.isnan(here) or max(here, largest) == 0:
-        return k, 0
-    if here >= _SHARE * largest:
-        return k, 1
-    row = max(_size(a[best, k:best]).max(initial=0), _size(a[best + 1 :, best]).max(initial=0))
-    if here >= _SHARE * largest * (largest / row):
-        return k, 1
-    return best, 1 if _size(a[best, best]) >= _SHARE * row else 2
-
-
-def _one(a: _Array, hermitian: bool) -> tuple[_Array, int]:
-    """The factors of a matrix in the place of its lower triangle; the exchanges, as LAPACK notes them; the first block that is 0."""
-    n, k, info = len(a), 0, 0
-    pivots, mirror = np.zeros(n, np.int32), _mirror(hermitian)
-    while k < n:
-        if hermitian:
-            a.flat[k * (n + 1) :: n + 1] = a.diagonal()[k:].real
-        other, size = _pivot(a, k)
-        info = info or (0 if size else k + 1)
-        last = k + max(size, 1)
-        if other != last - 1:
-            _exchange(a, last - 1, other, size == 2, mirror)
-        if size == 1 and last < n:
-            x = a[last:, k].copy()
-            a[last:, k] = x / a[k, k]
-            a[last:, last:] -= np.tril(np.outer(a[last:, k], mirror(x)))
-        elif size == 2 and last < n:
-            x = a[last:, k:last].copy()
-            a[last:, k:last] = x @ np.linalg.inv(_block(a, k, mirror))
-            a[last:, last:] -= np.tril(a[last:, k:last] @ mirror(x).T)
-        pivots[k:last] = -(other + 1) if size == 2 else other + 1
-        k = last
-    return pivots, info
-
-
 @differentiable("LinalgLdlFactorEx", input=_no_derivative("linalg_ldl_factor_ex"))
 def _factor(input: Tensor, *, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     batch, n = tuple(input.shape)[:-2], input.shape[-1]
     if unread("linalg.ldl_factor_ex", input):
         ints = [bare(input, shape, dtype=dtypes.int32) for shape in ((*batch, n), batch)]
         return bare(input, input.shape, columns=True), ints[0], ints[1]
-    factors = np.tril(input._host())
-    pivots, infos = np.zeros((*batch, n), np.int32), np.zeros(batch, np.int32)
-    with lapack.quiet():
-        for at in np.ndindex(batch):
-            pivots[at], infos[at] = _one(factors[at], hermitian)
-    return by_columns(factors), of_array(pivots), of_array(infos)
+    factors, pivots, infos = lapack.symmetric(input._host(), hermitian)
+    return by_columns(factors), of_array(pivots), of_array(infos.astype(np.int32))
 
 
 def _factored(name: str, A: Tensor, hermitian: bool, refuse: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -128,6 +51,7 @@ def _factored(name: str, A: Tensor, hermitian: bool, refuse: bool) -> tuple[Tens
     return parts
 
 
+@quickly(small.ldl_factor_ex)
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """`ldl_factor` that refuses nothing, and says in `info` which block of D, counted from 1, is 0, or 0 if none is.
 
@@ -137,6 +61,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     return results("linalg_ldl_factor_ex", _factored("ldl_factor_ex", A, hermitian, check_errors), out, (A,))
 
 
+@quickly(small.ldl_factor)
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
     """The factors of symmetric matrices, of which the lower triangle is read: L below the blocks of D, on whose diagonal it is 1; and
     `pivots`, the row, counted from 1, that each was exchanged with, negative in a block of two. `hermitian` says that they are
@@ -151,26 +76,6 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
     return results("linalg_ldl_factor", _factored("ldl_factor", A, hermitian, True)[:2], out, (A,))
 
 
-def _solve_one(a: _Array, pivots: _Array, x: _Array, mirror: _Mirror) -> None:
-    n, k = len(a), 0
-    steps = []
-    while k < n:
-        size = 2 if pivots[k] < 0 else 1
-        last, other = k + size, abs(int(pivots[k])) - 1
-        x[[last - 1, other]] = x[[other, last - 1]]
-        x[last:] -= a[last:, k:last] @ x[k:last]
-        steps.append((k, last, other))
-        k = last
-    for k, last, _ in reversed(steps):
-        if last - k == 2:
-            x[k:last] = np.linalg.inv(_block(a, k, mirror)) @ x[k:last]
-        else:
-            x[k] /= a[k, k]
-    for k, last, other in reversed(steps):
-        x[k:last] -= mirror(a[last:, k:last]).T @ x[last:]
-        x[[last - 1, other]] = x[[other, last - 1]]
-
-
 @differentiable("LinalgLdlSolve", LD=_no_derivative("linalg_ldl_solve"), B=_no_derivative("linalg_ldl_solve"))
 def _solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool) -> Tensor:
     n = LD.shape[-1]
@@ -179,15 +84,12 @@ def _solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool) -> Tensor:
         return bare(B, (*batch, n, B.shape[-1]), columns=True)
     if pivots.numel():
         _check_pivots(np.atleast_2d(pivots._host()), n)
-    a = np.broadcast_to(LD._host(), (*batch, n, n))
-    steps = np.broadcast_to(pivots._host(), (*batch, n))
-    x = np.broadcast_to(B._host(), (*batch, n, B.shape[-1])).copy()
-    with lapack.quiet():
-        for at in np.ndindex(batch):
-            _solve_one(a[at], steps[at], x[at], _mirror(hermitian))
+    a, steps = np.broadcast_to(LD._host(), (*batch, n, n)), np.broadcast_to(pivots._host(), (*batch, n))
+    x, _ = lapack.symmetric_solution(a, steps, np.broadcast_to(B._host(), (*batch, *B.shape[-2:])), hermitian)
     return by_columns(x)
 
 
+@quickly(small.ldl_solve)
 def ldl_solve(
     LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
 ) -> Tensor:

@@ -302,6 +302,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 # ---------------------------------------------------------------- systems
 
 
+@quickly(small.lu_solve)
 def linalg_lu_solve(
     LU: Tensor,
     pivots: Tensor,

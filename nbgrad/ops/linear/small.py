@@ -8,7 +8,8 @@ finite, or has no factor, is left to the long way, which tells one matrix from a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import isfinite, prod
 from typing import Any
 
@@ -29,9 +30,12 @@ from nbgrad.ops.linear.lapack import (
     eigenvalues,
     left_to_one,
     quiet,
+    reflected,
     signature_of,
     singular_values,
+    symmetric,
     symmetric_eigenvalues,
+    symmetric_solution,
     turned,
     widest,
 )
@@ -398,7 +402,7 @@ def lu_factor(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
 
     def found(t: Tensor) -> Any:
         a, pivots, infos = run(t)
-        return None if infos.any() else named((make(a), of_pivots(pivots)))
+        return None if np.count_nonzero(infos) else named((make(a), of_pivots(pivots)))
 
     return found
 
@@ -421,6 +425,124 @@ def lu(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
         return named((p, low, up))
 
     return found
+
+
+def lu_solve(LU: Spec, pivots: Spec, B: Spec, *, left: Any, adjoint: Any, out: Any) -> Quick | None:
+    first = None if out is not None or not left or adjoint else _triangles(LU, B, False, True)
+    second = _triangles(LU, B, True, False)
+    if first is None or second is None or pivots.dtype is not dtypes.int32 or not pivots.contiguous:
+        return None
+    if tuple(pivots.shape) != tuple(LU.shape)[:-1]:
+        return None
+    of_lu, of_b, make, kind, wide = _reading(LU), _reading(B), _columns(B, *_sizes(B)), B.dtype.np, widest(B.dtype.np)
+    exchange, count = _launching(f"exchange_{wide}", elimination.exchange(wide), 4, LU, _sizes(B)), prod(tuple(LU.shape)[:-2])
+
+    def found(LU: Tensor, pivots: Tensor, B: Tensor) -> Tensor | None:
+        x, a = np.array(of_b(B), wide, order="C"), np.asarray(of_lu(LU), wide, order="C")
+        number, seen = _words(count)
+        exchange(x.reshape(-1).view(_bytes), pivots._buf, number)
+        if any(seen):
+            return None
+        first(x, a)
+        x = np.asarray(x.astype(kind, copy=False), wide)  # as what stands between the two
+        second(x, a)
+        return make(x)
+
+    return found
+
+
+def _launching(
+    name: str, text: tuple[str, tuple[str, ...]], buffers: int, of: Spec, meta: Sequence[int]
+) -> Callable[..., None]:
+    """What runs a kernel on memories of each matrix."""
+    address, launch = cpu.kernel(name, *text).address, cpu.launch(buffers, "", 1, of.numel < FEW)
+    return partial(launch, address, prod(tuple(of.shape)[:-2]), cpu.constants([*meta]))
+
+
+# ---------------------------------------------------------------- symmetric matrices
+
+
+def _ldl(A: Spec, hermitian: Any, named: Any, refuses: bool) -> Quick | None:
+    if not is_small(A) or not _square(A):
+        return None
+    *batch, n, _ = tuple(A.shape)
+    run, read, made = partial(symmetric, hermitian=bool(hermitian)), _reading(A), _columns(A, n, n)
+    of_pivots, of_infos = (_lines(A, (*batch, *more), dtypes.int32) for more in ((n,), ()))
+
+    def found(t: Tensor) -> Any:
+        a, pivots, infos = run(read(t))
+        if refuses:
+            return None if np.count_nonzero(infos) else named((made(a), of_pivots(pivots)))
+        return named((made(a), of_pivots(pivots), of_infos(infos)))
+
+    return found
+
+
+def ldl_factor(A: Spec, *, hermitian: Any, out: Any) -> Quick | None:
+    return None if out is not None else _ldl(A, hermitian, maker("linalg_ldl_factor"), True)
+
+
+def ldl_factor_ex(A: Spec, *, hermitian: Any, check_errors: Any, out: Any) -> Quick | None:
+    named = maker("linalg_ldl_factor_ex")
+    return None if out is not None or check_errors else _ldl(A, hermitian, named, False)
+
+
+def ldl_solve(LD: Spec, pivots: Spec, B: Spec, *, hermitian: Any, out: Any) -> Quick | None:
+    if out is not None or not is_small(LD, B) or not _square(LD) or LD.dtype is not B.dtype or B.ndim != LD.ndim:
+        return None
+    if tuple(B.shape)[:-1] != tuple(LD.shape)[:-1] or pivots.shape != LD.shape[:-1] or pivots.dtype is not dtypes.int32:
+        return None
+    of_ld, of_pivots, of_b, make = _reading(LD), _reading(pivots), _reading(B), _columns(B, *_sizes(B))
+
+    def found(LD: Tensor, pivots: Tensor, B: Tensor) -> Tensor | None:
+        x, wrong = symmetric_solution(of_ld(LD), of_pivots(pivots), of_b(B), bool(hermitian))
+        return None if wrong else make(x)
+
+    return found
+
+
+# ---------------------------------------------------------------- reflections
+
+
+def geqrf(A: Spec, *, out: Any) -> Quick | None:
+    if out is not None or not is_small(A):
+        return None
+    *batch, m, n = tuple(A.shape)
+    read, made, of_tau = _reading(A), _columns(A, m, n), _lines(A, (*batch, min(m, n)))
+    named, begun, wide = maker("geqrf"), _lapack.qr_r_raw, widest(A.dtype.np)
+
+    def found(t: Tensor) -> Any:
+        a = np.array(read(t), wide)
+        tau = begun(a)
+        return named((made(a), of_tau(tau))) if _finite(a) else None
+
+    return found
+
+
+def householder_product(A: Spec, tau: Spec, *, out: Any) -> Quick | None:
+    if out is not None or not is_small(A) or tau.dtype is not A.dtype or not tau.numel:
+        return None
+    *batch, m, n = tuple(A.shape)
+    if m < n or tuple(tau.shape)[:-1] != tuple(batch) or tuple.__getitem__(tau.shape, -1) > n:
+        return None
+    read, of_tau, make = _reading(A), _reading(tau), _columns(A, m, n)
+    begin = np.broadcast_to(np.eye(m, n, dtype=A.dtype.np), (*batch, m, n))
+    return lambda A, tau: make(reflected(begin, read(A), of_tau(tau), False))
+
+
+def ormqr(A: Spec, tau: Spec, B: Spec, left: Any, transpose: Any, *, out: Any) -> Quick | None:
+    if out is not None or not is_small(A, B) or not A.dtype is tau.dtype is B.dtype or not tau.numel:
+        return None
+    *batch, m, n = tuple(A.shape)
+    if tuple(tau.shape) != (*batch, min(m, n)) or tuple(B.shape)[:-2] != tuple(batch):
+        return None
+    rows, columns = _sizes(B)
+    if m != (rows if left else columns):
+        return None
+    # On the right stands Q, or its adjoint, of which the product is the adjoint of the other's with the adjoint matrix.
+    read, of_tau, forward = _reading(A), _reading(tau), bool(transpose) == bool(left)
+    of_b, make = _reading(B, not left), _columns(B, rows, columns, not left)
+    return lambda A, tau, B: make(reflected(of_b(B), read(A), of_tau(tau), forward))
 
 
 # ---------------------------------------------------------------- the pseudoinverse, least squares
