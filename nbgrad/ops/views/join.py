@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -211,8 +212,12 @@ def _few(count: int) -> list[Any]:
     ]
 
 
-def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callable[[Any], Any]:
-    """The short way of a call with a few tensors."""
+def _of_few(
+    op: Op,
+    parts_of: Callable[[Sequence[Spec], int], Parts],
+    seen: Callable[[Tensor], Tensor] | None = None,
+) -> Callable[[Any], Any]:
+    """The short way of a call with a few tensors, or with the views of them that are joined."""
 
     def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
         known: Table[Any, tuple[Any, ...]] = Table("ops.views.join.few", 4096)
@@ -222,8 +227,10 @@ def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callabl
                 return  # what else there was has answered itself
             specs = tuple([t._spec for t in tensors])
             if known.get((dim, *specs)) is None and not any([type(sp) is Marked for sp in specs]):
-                parts = parts_of(specs, 0 if dim is unset else dim)
-                known.keep((dim, *specs), _one_launch(op, parts, specs) or _launch_each(op, parts, specs))
+                shown = specs if seen is None else tuple([seen(wrap(t._buf, t._spec))._spec for t in tensors])
+                parts = parts_of(shown, 0 if dim is unset else dim)
+                *found, plan = _one_launch(op, parts, shown) or _launch_each(op, parts, shown)
+                known.keep((dim, *specs), (*found, plan if shown == specs else _viewed(plan, seen)))
 
         return _maker()(known.get, learn, slow)
 
@@ -239,6 +246,17 @@ def _maker() -> Any:
     scope = dict(unset=unset, sequences=(tuple, list), bytes_=_bytes, new=new, Tensor=Tensor, state=state)
     scope |= dict(shared=shared, as_inference=as_inference, __name__=__name__)
     return function("make", fill(_SHORT, counts=counts, few=_FEW), scope, "short way of cat and stack", "")
+
+
+def _viewed(plan: Prepared, seen: Any) -> Any:
+    """What records a join of views, which are not there yet."""
+
+    def record(made: Tensor, *tensors: Tensor) -> None:
+        views = [seen(t) for t in tensors]
+        asked = sum([t._rg << 2 * k for k, t in enumerate(views)]) | 1 << 2 * len(views)
+        (plan.recorders.get(asked) or plan.recorder(asked, made))(made, *views)
+
+    return SimpleNamespace(recorders=SimpleNamespace(get=lambda asked: record))
 
 
 def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...] | None:
@@ -459,6 +477,11 @@ def _some(name: str, tensors: Any) -> Sequence[Tensor]:
     return tensors
 
 
+def _side_by_side(specs: Sequence[Spec], dim: int) -> Parts:
+    return _cat_parts(specs, 0 if specs[0].ndim == 1 else 1)
+
+
+@_of_few(_cat.op, _side_by_side, _at_least_1)  # type: ignore[attr-defined]
 def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Join tensors side by side: along the first dimension if they have one, else along the second.
 
@@ -471,6 +494,7 @@ def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     return cat(parts, dim) if out is None else cat(parts, dim, out=out)
 
 
+@_of_few(_cat.op, _cat_parts, _at_least_2)  # type: ignore[attr-defined]
 def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Join tensors one below the other, along the first dimension; a tensor of one dimension is a row.
 
@@ -485,6 +509,7 @@ def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
 row_stack = vstack
 
 
+@_of_few(_cat.op, lambda specs, dim: _cat_parts(specs, 2), _at_least_3)  # type: ignore[attr-defined]
 def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Join tensors in depth, along the third dimension, which those of fewer get first as in `atleast_3d`.
 
@@ -495,6 +520,11 @@ def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     return cat([_at_least_3(t) for t in _some("dstack", tensors)], 2, out=out)
 
 
+def _as_column(t: Tensor) -> Tensor:
+    return reshape(t, (t.numel(), 1)) if t.ndim <= 1 else t
+
+
+@_of_few(_cat.op, _side_by_side, _as_column)  # type: ignore[attr-defined]
 def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Join tensors side by side as columns; a tensor of fewer than two dimensions is one column.
 
@@ -502,8 +532,7 @@ def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    parts = [reshape(t, (t.numel(), 1)) if t.ndim <= 1 else t for t in _some("column_stack", tensors)]
-    return hstack(parts, out=out)
+    return hstack([_as_column(t) for t in _some("column_stack", tensors)], out=out)
 
 
 __all__ = [
