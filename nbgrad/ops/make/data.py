@@ -22,7 +22,7 @@ from nbgrad.memory.device import cpu, elsewhere
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
-from nbgrad.memory.storage import Spec, spec
+from nbgrad.memory.storage import Spec, Storage, spec
 from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.host.typed import TypedStorage
 from nbgrad.ops.make.factories import _NO_GRAD_INTS, _finish, placed
@@ -32,8 +32,14 @@ from nbgrad.ops.views.copy import clone_spec, copy_memory, moved
 
 def lent(array: np.ndarray[Any, Any]) -> Tensor:
     """Share the memory of an array that is somebody else's."""
-    t = from_array(array)
-    t._storage.lent = True  # type: ignore[union-attr]
+    sp, flags = _layout_of((array.dtype, array.shape, array.strides)), array.flags
+    if sp is None or not sp.numel or not flags.c_contiguous or not flags.writeable:
+        t = from_array(array)
+        t._storage.lent = True  # type: ignore[union-attr]
+        return t
+    t = wrap(np.ndarray((sp.nbytes,), _bytes, array), sp)
+    t._storage = record = t._storage or Storage(t._buf)
+    record.lent = True
     return t
 
 
@@ -46,6 +52,7 @@ def from_array(array: np.ndarray[Any, Any]) -> Tensor:
     return t
 
 
+_bytes = np.dtype(np.uint8)
 # Of arrays, how they lie as tensors.
 _layouts: Table[Any, Spec] = Table("ops.make.data.layouts", 1024)
 _layout_of = _layouts.get

@@ -670,17 +670,22 @@ def _few_counts(name: str, sp: Spec) -> Callable[..., Array | None] | None:
     (run_at, run), n, have = _counter(name, sp.dtype.code), sp.numel, 4 * sp.numel + 16
     gen, nbytes = _random.default_generator, sp.nbytes
     units_of = _random.few("uniform_f8", sp.like((have,), dtype=dtypes.float64))
+    normal = [np.empty(16, np.uint8)] if name == "gamma" else []  # as in `_count`
 
     def draw(*inputs: Any) -> Array | None:
         out, used = np.empty(nbytes, np.uint8), np.zeros(16, np.uint8)
         with gen.lock:
             before = gen._words, gen._at
-            run(run_at, n, out, *inputs, units_of(), used, have)
+            for kept in normal:
+                kept[:] = gen._kept
+            run(run_at, n, out, *inputs, units_of(), *normal, used, have)
             gen._words, gen._at = before
             done, took = used.view(np.int64).tolist()
             if done < n:
                 return None
             gen.take(2 * took)
+            for kept in normal:
+                gen._kept[:] = kept
         return out
 
     return draw
@@ -828,6 +833,19 @@ def _gamma(input: Tensor, *, generator: Any) -> Tensor:
     return of_array(_count("gamma", generator, input._host()))
 
 
+def _few_gammas(input: Spec, generator: Any) -> Quick | None:
+    draw = _few_counts("gamma", input) if generator is None else None
+    if draw is None:
+        return None
+
+    def found(t: Tensor) -> Tensor | None:
+        made = draw(t._buf)
+        return None if made is None else wrap(made, input)
+
+    return found
+
+
+@quickly(_few_gammas)
 def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
     """Numbers drawn from gamma distributions of the shapes `input` and of rate 1. The gradient is `g * _standard_gamma_grad(input, y)`.
 
@@ -867,21 +885,47 @@ def _no_dirichlet(g: Tensor) -> Tensor:
 
 @differentiable("NotImplemented", input=_no_dirichlet)
 def _dirichlet(input: Tensor, *, generator: Any) -> Tensor:
-    real = np.finfo(input.dtype.np)
-    # PyTorch's bounds: no part is 0, none is 1
-    least, most = real.tiny, np.nextafter(real.dtype.type(1), real.dtype.type(0))
     if not input._spec.backend.prompt:
+        least, most = _bounds(input.dtype)
         there = devices.count("gamma", generator, to_dtype(input, dtypes.float64))
         shares = e.div(there, there.sum(-1, keepdim=True)) if there.ndim else e.div(there, there)
         return e.clamp(to_dtype(shares, input.dtype), float(least), float(most))
-    drawn = _count("gamma", generator, input._host().astype(np.float64))
-    parts = (drawn / drawn.sum(-1, keepdims=drawn.ndim > 0)).astype(input.dtype.np)
-    return of_array(np.clip(parts, least, most))
+    return of_array(_shares(_count("gamma", generator, input._host().astype(np.float64)), input.dtype))
+
+
+def _shares(drawn: Array, d: dtypes.dtype) -> Array:
+    least, most = _bounds(d)
+    parts = (drawn / np.add.reduce(drawn, -1, keepdims=True) if drawn.ndim else drawn / drawn).astype(d.np)
+    return np.asarray(np.minimum(np.maximum(parts, least), most))
+
+
+@cached(4)
+def _bounds(d: dtypes.dtype) -> tuple[Any, Any]:
+    """PyTorch's: no part is 0, none is 1."""
+    real = np.finfo(d.np)
+    return real.tiny, np.nextafter(real.dtype.type(1), real.dtype.type(0))
 
 
 _dirichlet.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
 
 
+def _few_dirichlets(input: Spec, generator: Any) -> Quick | None:
+    wide = input.like(dtype=dtypes.float64)
+    draw = _few_counts("gamma", wide) if generator is None and input.contiguous else None
+    if draw is None or not input.ndim or input.dtype not in (dtypes.float32, dtypes.float64):
+        return None
+    first, shape = copier(input, wide), tuple(input.shape)
+
+    def found(t: Tensor) -> Tensor | None:
+        drawn = draw(first(t)._buf)
+        if drawn is None:
+            return None
+        return wrap(_shares(drawn.view(np.float64).reshape(shape), input.dtype).reshape(-1).view(np.uint8), input)
+
+    return found
+
+
+@quickly(_few_dirichlets)
 def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
     """Shares that add up to 1, drawn from Dirichlet's distribution: along the last dimension of `input` stand its parameters. There is no
     gradient.

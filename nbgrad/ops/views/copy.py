@@ -352,6 +352,8 @@ def _to_a_dtype(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         else:
             return slow(*args, **more)
         input, kind = args[0], d.__class__
+        if kind is Tensor and isinstance(input, Tensor) and d._spec.device is input._spec.device:
+            d, kind = d._spec.dtype, dtype
         if kind is dtype and isinstance(input, Tensor):
             return input if input._spec.dtype is d else _converted(input, d)
         return input if _is_there(input, d) else slow(*args, **more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.prepared import Run, call_of, viewed
 from nbgrad.memory import dtypes
@@ -23,6 +24,7 @@ def real_spec(sp: Spec) -> tuple[Spec, int]:
     return sp.like((*sp.shape, 2), (*_twice(sp.strides), 1), sp.dtype.to_real()), 0
 
 
+@cached(PLANS)
 def complex_spec(sp: Spec) -> tuple[Spec, int]:
     """How the numbers lie that have such parts."""
     return sp.like(sp.shape[:-1], tuple([s // 2 for s in sp.strides[:-1]]), sp.dtype.to_complex()), 0

@@ -14,7 +14,7 @@ from nbgrad.core.plan import Kernel
 from nbgrad.core.tensor import Tensor, hooks, view_of
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import created, differentiable, make_view
-from nbgrad.dispatch.look import look_of
+from nbgrad.dispatch.look import Look, look_of, one, rule_of
 from nbgrad.dispatch.prepared import Prepared
 from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import innermost
@@ -223,6 +223,11 @@ def as_strided(
     tensor([1., 2., 2., 1.])
     """
     size, stride = tuple(size), tuple(stride)
+    known = _strides.get((input._spec, size, stride)) if storage_offset is None and not state.active else None
+    if known is not None and len(input._buf) >= known[0].extent * known[0].itemsize:
+        out = one(input, known)
+        if out is not None:
+            return out
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(n < 0 for n in size):
@@ -238,7 +243,16 @@ def as_strided(
     start = own if storage_offset is None else storage_offset
     if start < 0:
         raise RuntimeError("Tensor: invalid storage offset " + str(start))
-    return _strided(input, at=at, offset=start - own)
+    out = _strided(input, at=at, offset=start - own)
+    plain = {*map(type, size), *map(type, stride)} <= {int}
+    if storage_offset is None and type(input._spec) is Spec and at.numel and plain:
+        kept = {"at": at, "offset": 0}, (input._spec,), at
+        _strides.keep((input._spec, size, stride), (at, 0, rule_of(_strided_op, input._spec), kept, ()))
+    return out
+
+
+# Of a layout, sizes and steps: the view from the first element on.
+_strides: Table[tuple[Any, ...], Look] = Table("ops.views.views.strides", 4096)
 
 
 def _check_room(input: Tensor, at: Spec, start: int) -> None:
