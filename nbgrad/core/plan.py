@@ -66,7 +66,9 @@ class Plan:
         self.nbytes, self.allocate = out.extent * out.itemsize, out.allocate
         self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
         self.recorders: dict[int, Any] = {}  # by the operands' `_rg`, two bits each
-        self.rewriters: dict[int, Any] = {}  # of usual writes, the same; False where the rule reads what is overwritten
+        self.rewriters: dict[
+            int, Any
+        ] = {}  # of usual writes, the same; False where the rule reads what is overwritten
         self.checked = op.integers is not None and compute.category == dtypes.INT
         if op.fits:
             self.low, self.high = dtypes.limits(compute)

@@ -563,7 +563,7 @@ def _recorded_write(op: ElementwiseOp, plan: Plan, t: Tensor, args: Sequence[Any
         record = plan.rewriters[asked] = _rewriter(op, plan, t._spec, asked)
     if record is False:
         return False
-    shadow: Tensor = new(Tensor)  # `wrap`, in line
+    shadow: Any = new(Tensor)  # `wrap`, in line
     shadow._buf, shadow._spec, shadow._storage = t._buf, t._spec, t._storage or storage_of(t)
     shadow._rg = shadow._nr = 0
     shadow._node = shadow._view = shadow._ad = None

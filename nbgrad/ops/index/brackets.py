@@ -461,7 +461,9 @@ def _with_tensors(index: Any) -> Any:
         return _of_array(np.arange(index.start, index.stop, index.step, dtype=np.int64))
     if kind is list and {*map(type, index)} == {int} and max(map(abs, index)) < 2**63:
         return _of_array(np.array(index, np.int64))
-    return _of_array(np.array(index)) if kind is np.ndarray and index.ndim and index.dtype in _PLAIN else index
+    return (
+        _of_array(np.array(index)) if kind is np.ndarray and index.ndim and index.dtype in _PLAIN else index
+    )
 
 
 _LISTS = {list, range, np.ndarray}

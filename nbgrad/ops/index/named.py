@@ -156,8 +156,9 @@ def place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place | No
         buffers = [held_copy(x._buf, first.nbytes) if kept or meets(t, x) else x._buf for x in given]
         return Named(dims, sizes, buffers, tuple(first.shape), OUTSIDE)
     *before, mask = indices
-    alone = mask is not None and before.count(None) == len(before)
-    return where_true(mask, len(before)) if alone and _is_mask(sp, mask._spec, len(before)) else None
+    if mask is None or before.count(None) < len(before) or not _is_mask(sp, mask._spec, len(before)):
+        return None
+    return where_true(mask, len(before))
 
 
 _WHOLE = slice(None)
@@ -294,18 +295,20 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     moves = [walking(move, sp, how, len(dims), quick, OUTSIDE) for move in ("write", "fill")]
 
     def run(t: Tensor, given: Sequence[Tensor], value: Any, quiet: bool) -> bool:
-        number = not isinstance(value, Tensor)
+        number, wide = not isinstance(value, Tensor), None
         if number:
             value = one_of(value)
-        elif value._spec is not out and (spread := spreading(value._spec, out)) is None:
-            return False
+        elif value._spec is not out:
+            wide = spreading(value._spec, out)
+            if wide is None:
+                return False
         buffers = [x._buf for x in given]
         for judge, buf in zip(fine, buffers):
             if not judge(buf):
                 return False
         if not quiet:
             check_write(t, state.grad and (requires(t) or requires(value)))
-        values = value if number or value._spec is out else spread(value)
+        values = value if wide is None else wide(value)
         moves[number](values._buf, t._buf, *buffers)
         if quiet:
             written(t)

@@ -329,7 +329,10 @@ def puts(
                 run = writing_over(by, sp, kind, verb) if over else writing(op, by, sp, kind, verb, dense)
             known.keep((sp, dim, at, kind), run)
 
-        named, scales = ["input", "dim", "index", [*signature(slow).parameters][3]], "alpha" in signature(slow).parameters
+        named, scales = (
+            ["input", "dim", "index", [*signature(slow).parameters][3]],
+            "alpha" in signature(slow).parameters,
+        )
 
         def by_name(args: Any, more: dict[str, Any]) -> Any:
             """A scatter's number has a name of its own; of a multiple, which is a step before, the source may be one."""
@@ -347,9 +350,12 @@ def puts(
             )
 
         def multiple(args: Any, alpha: Any) -> Any:
-            source = args[-1] if len(args) == 4 else None
-            plain = alpha.__class__ in (float, int) and source.__class__ is Tensor
-            return (*args[:3], source * alpha) if plain and source._spec.dtype.inexact else None
+            if len(args) != 4 or alpha.__class__ not in (float, int):
+                return None
+            source = args[3]
+            return (
+                (*args[:3], source * alpha) if type(source) is Tensor and source._spec.dtype.inexact else None
+            )
 
         def short(*args: Any, **more: Any) -> Tensor:
             given = by_name(args, more) if more else args

@@ -190,7 +190,15 @@ _scatter_reduce = _reduction(_Where("scatter_reduce", "src", _grid, gather, scat
 
 
 def _planned(
-    input: Spec, dim: Any, index: Spec, src: Spec, reduce: Any, *, include_self: Any, out: Any, over: bool = False
+    input: Spec,
+    dim: Any,
+    index: Spec,
+    src: Spec,
+    reduce: Any,
+    *,
+    include_self: Any,
+    out: Any,
+    over: bool = False,
 ) -> Quick | None:
     verb = _MOVES.get(f"a{reduce}" if reduce in ("max", "min") else reduce)
     if out is not None or reduce == "mean" or include_self is not True or type(dim) is not int or not verb:
@@ -258,7 +266,15 @@ _index_reduce = _reduction(
 
 
 def _planned_slices(
-    input: Spec, dim: Any, index: Spec, source: Spec, reduce: Any, *, include_self: Any, out: Any, over: bool = False
+    input: Spec,
+    dim: Any,
+    index: Spec,
+    source: Spec,
+    reduce: Any,
+    *,
+    include_self: Any,
+    out: Any,
+    over: bool = False,
 ) -> Quick | None:
     if out is not None or reduce in ("mean", "sum") or include_self is not True or reduce not in _MOVES:
         return None

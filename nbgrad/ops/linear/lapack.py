@@ -154,7 +154,7 @@ def symmetric_solution(a: Array, pivots: Array, b: Array, hermitian: bool) -> tu
         code = f"{x.dtype.kind}{x.itemsize}"
         text = _symmetric.solve(code, hermitian)
         each(f"ldl_solve_{code}{'_h' * hermitian}", text, wrong.size, x.shape[-2:], x, a, steps, wrong)
-    return x, np.count_nonzero(wrong) > 0
+    return x, int(np.count_nonzero(wrong)) > 0
 
 
 @quiet()

@@ -434,8 +434,17 @@ def lu_solve(LU: Spec, pivots: Spec, B: Spec, *, left: Any, adjoint: Any, out: A
         return None
     if tuple(pivots.shape) != tuple(LU.shape)[:-1]:
         return None
-    of_lu, of_b, make, kind, wide = _reading(LU), _reading(B), _columns(B, *_sizes(B)), B.dtype.np, widest(B.dtype.np)
-    exchange, count = _launching(f"exchange_{wide}", elimination.exchange(wide), 4, LU, _sizes(B)), prod(tuple(LU.shape)[:-2])
+    of_lu, of_b, make, kind, wide = (
+        _reading(LU),
+        _reading(B),
+        _columns(B, *_sizes(B)),
+        B.dtype.np,
+        widest(B.dtype.np),
+    )
+    exchange, count = (
+        _launching(f"exchange_{wide}", elimination.exchange(wide), 4, LU, _sizes(B)),
+        prod(tuple(LU.shape)[:-2]),
+    )
 
     def found(LU: Tensor, pivots: Tensor, B: Tensor) -> Tensor | None:
         x, a = np.array(of_b(B), wide, order="C"), np.asarray(of_lu(LU), wide, order="C")
@@ -488,9 +497,19 @@ def ldl_factor_ex(A: Spec, *, hermitian: Any, check_errors: Any, out: Any) -> Qu
 
 
 def ldl_solve(LD: Spec, pivots: Spec, B: Spec, *, hermitian: Any, out: Any) -> Quick | None:
-    if out is not None or not is_small(LD, B) or not _square(LD) or LD.dtype is not B.dtype or B.ndim != LD.ndim:
+    if (
+        out is not None
+        or not is_small(LD, B)
+        or not _square(LD)
+        or LD.dtype is not B.dtype
+        or B.ndim != LD.ndim
+    ):
         return None
-    if tuple(B.shape)[:-1] != tuple(LD.shape)[:-1] or pivots.shape != LD.shape[:-1] or pivots.dtype is not dtypes.int32:
+    if (
+        tuple(B.shape)[:-1] != tuple(LD.shape)[:-1]
+        or pivots.shape != LD.shape[:-1]
+        or pivots.dtype is not dtypes.int32
+    ):
         return None
     of_ld, of_pivots, of_b, make = _reading(LD), _reading(pivots), _reading(B), _columns(B, *_sizes(B))
 

@@ -920,7 +920,9 @@ def _few_dirichlets(input: Spec, generator: Any) -> Quick | None:
         drawn = draw(first(t)._buf)
         if drawn is None:
             return None
-        return wrap(_shares(drawn.view(np.float64).reshape(shape), input.dtype).reshape(-1).view(np.uint8), input)
+        return wrap(
+            _shares(drawn.view(np.float64).reshape(shape), input.dtype).reshape(-1).view(np.uint8), input
+        )
 
     return found
 
