@@ -4,6 +4,7 @@ import importlib
 import time
 import warnings
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -467,7 +468,56 @@ def _of_a_view_that_is_a_leaf(t: Any, x: Any, y: Any) -> Any:
     return leaf
 
 
+def _spread(t: Any, x: Any, y: Any) -> Any:
+    """Over rows and columns that an index, a mask or a slice shows."""
+    z = y.view(4, 2) * 1
+    z[t.tensor([2, 0, 2])] = t.tensor([1.0, 3.0])
+    z[t.tensor([1, 3])] = x[2:4]
+    z[:, t.tensor([1])] = x[4:8, None] * 2
+    z[t.arange(4) > 1] = x[:2]
+    z[:, t.arange(2) == 1] = t.tensor([[5.0]])
+    z[:, t.arange(2) == 0] = x[:4, None]
+    z[1:3] = t.tensor([7.0, 8.0])
+    z[:, :1] = t.arange(4.0)[:, None]
+    return z * z[:, t.arange(2) < 5]
+
+
+def _spread_too_far(t: Any, x: Any, y: Any) -> Any:
+    z = t.zeros(4, 2)
+    z[t.tensor([0, 1])] = y[:2]
+    z[t.tensor([0, 1])] = y[:3]
+    return z
+
+
+def _by_number(t: Any, x: Any, y: Any) -> Any:
+    y.put_(t.tensor([1, 6]), x[2:4])
+    y.put_(t.tensor([[1], [-1]]), x[4:6].view(2, 1), accumulate=True)
+    z = t.zeros(2, 4).put_(t.tensor([7, 0, 7]), t.arange(3.0), True)
+    return y.put(t.tensor([0, 3]), z[0, :2]) * z.view(8)
+
+
+def _joined_in_place(t: Any, x: Any, y: Any) -> Any:
+    at, z = t.tensor([0, 1, 0]), t.ones(2, 3)
+    z.index_reduce_(0, at, t.arange(9.0).view(3, 3) - 4, "amax")
+    z.scatter_reduce_(0, at[None], z[1:] + 0.5, "prod")
+    z.index_add_(0, at, t.arange(9.0).view(3, 3), alpha=-0.5)
+    z.tril_().masked_scatter_(z > 0, t.arange(6.0))
+    return z.index_add(0, at, y[:1].expand(3, 3))
+
+
+def _reads_before(t: Any, x: Any, y: Any) -> Any:
+    """Rules that read what is overwritten, of the whole and of views."""
+    y.clamp_(min=3.0)
+    y[2:].mul_(x[2:])
+    y.view(2, 4)[:, 1].sin_()
+    z = t.ones(8)
+    z.mul_(x).pow_(2)
+    z[::2].clamp_(max=4.0)
+    return y * z
+
+
 WRITES = (
+    *(_spread, _spread_too_far, _by_number, _joined_in_place, _reads_before),
     *(_rows_added, _view_kept, _onto_itself, _by_mask, _rows_by_mask, _values_by_mask, _too_few_by_mask),
     *(_whole, _grid, _read_before, _of_a_leaf, _mask_of_a_leaf, _made_without_grad, _constant_base),
     *(_retained, _of_a_view_that_is_a_leaf),
@@ -499,3 +549,86 @@ def test_recorded_writes_leave_what_torchs_do(torch: Any, write: Callable[..., A
     for _ in range(3):  # the second one has plans
         got, want = _left(T, write), _left(torch, write)
         assert got == want
+
+
+@pytest.mark.oracle
+def test_stacks_leave_what_torchs_do(torch: Any) -> None:
+    for name in ("hstack", "vstack", "dstack", "column_stack"):
+        for shapes in (
+            ((), ()),
+            ((3,), (3,)),
+            ((3,), (1, 3)),
+            ((2, 3), (2, 3)),
+            ((2, 3, 1), (2, 3, 1)),
+            ((2,), (3,)),
+        ):
+            for wants in ((False, False), (True, False), (True, True)):
+                for _ in range(3):
+                    found = []
+                    for t in (T, torch):
+                        size = [max(1, prod(shape)) for shape in shapes]
+                        whole = [t.arange(2.0 * n).requires_grad_(w) for n, w in zip(size, wants)]
+                        parts = [x[::2].view(shape) for x, shape in zip(whole, shapes)]
+                        try:
+                            joined = getattr(t, name)(parts)
+                        except RuntimeError as error:
+                            found.append([str(error)])
+                            continue
+                        found.append([joined.tolist(), joined.stride(), str(_graph(joined.grad_fn))])
+                        leaves = [x for x in whole if x.requires_grad]
+                        back = t.autograd.grad((joined * joined).sum(), leaves) if leaves else ()
+                        found[-1] += [g.tolist() for g in back]
+                    assert found[0] == found[1], (name, shapes, wants)
+
+
+@pytest.mark.oracle
+def test_draws_by_the_short_way_are_those_of_the_long_one(torch: Any) -> None:
+    for name in ("_standard_gamma", "_sample_dirichlet"):
+        for shape in ((3,), (2, 4)):
+            found = []
+            for t in (T, torch):
+                t.manual_seed(3)
+                parameters = t.full(shape, 1.5)
+                found.append([x for _ in range(5) for x in (getattr(t, name)(parameters), t.randn(3))])
+            for ours, theirs in zip(*found):
+                assert np.allclose(ours.numpy(), theirs.numpy(), rtol=2e-5)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_factors_by_the_short_way_are_torchs(torch: Any, dtype: str) -> None:
+    g = np.random.default_rng(0)
+
+    def matrix(*shape: int) -> Any:
+        real = g.standard_normal(shape)
+        return (real + 1j * g.standard_normal(shape) if dtype[0] == "c" else real).astype(dtype)
+
+    near = {"rtol": 1e-3, "atol": 1e-3} if dtype == "float32" else {"rtol": 1e-8, "atol": 1e-8}
+    for n in (1, 2, 5, 9):
+        a, b = matrix(2, n, n), matrix(2, n, 3)
+        for hollow in (False, True):  # whose blocks have two rows
+            sym = (a + a.mT) * (1 - np.eye(n) if hollow and n > 1 else 1)
+            sym = sym.astype(dtype)
+            want = torch.linalg.ldl_factor(torch.tensor(sym))
+            for _ in range(3):
+                LD, pivots = T.linalg.ldl_factor(T.tensor(sym))
+                assert pivots.tolist() == want.pivots.tolist()
+                assert np.allclose(LD.numpy(), np.tril(want.LD.numpy()), **near)
+                x = T.linalg.ldl_solve(LD, pivots, T.tensor(b)).numpy()
+                assert np.allclose(sym @ x, b, **near)
+        LU, rows = torch.linalg.lu_factor(torch.tensor(a))
+        v, tau = torch.geqrf(torch.tensor(a))
+        ours = [T.tensor(x.numpy()) for x in (LU, rows, v, tau)]
+        for _ in range(3):
+            x = T.linalg.lu_solve(ours[0], ours[1], T.tensor(b))
+            assert np.allclose(x.numpy(), torch.linalg.lu_solve(LU, rows, torch.tensor(b)).numpy(), **near)
+            for left, other in ((True, b), (False, np.ascontiguousarray(b.mT))):
+                for turned in (False, True):
+                    got = T.ormqr(ours[2], ours[3], T.tensor(other), left, turned)
+                    by = torch.ormqr(v, tau, torch.tensor(other), left, turned)
+                    assert np.allclose(got.numpy(), by.numpy(), **near) and got.stride() == by.stride()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="Pivots given to ldl_solve"):
+            T.linalg.ldl_solve(T.eye(2), T.tensor([1, 5], dtype=T.int32), T.ones(2, 1))
+        with pytest.raises(RuntimeError, match="Pivots given to lu_solve"):
+            T.linalg.lu_solve(T.eye(2), T.tensor([1, 5], dtype=T.int32), T.ones(2, 1))

@@ -175,7 +175,8 @@ def _numbering(input: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Pl
         )
     if not input.numel() and index.numel():
         raise IndexError("put_(): Tried to put elements into an empty tensor")
-    return reshape(source, tuple(index.shape)), _numbered(input, index, _kept(input, source))
+    source = source if source.shape == index.shape else reshape(source, tuple(index.shape))
+    return source, _numbered(input, index, _kept(input, source))
 
 
 @method
