@@ -396,3 +396,25 @@ def true(code: str, count: bool) -> tuple[str, tuple[str, ...]]:
     if count:
         return source, ("i8", "i8", f"*{code}", "*i8")
     return source, ("i8", "i8", "*i8", f"*{code}", "*i8", "i8", "i8", "i8")
+
+
+_POUR = '''"""Write the elements of s, one after another, over those of x where a mask is true, if there are enough: how many it takes."""
+
+
+def @NAME@(start, stop, x, mask, s, found, most):
+    count = 0
+    for k in range(start, stop):
+        count += mask[k]
+    found[0] = count
+    if count <= most:
+        taken = 0
+        for k in range(start, stop):
+            if mask[k]:
+                x[k] = s[taken]
+                taken += 1
+'''
+
+
+def pour(code: str) -> tuple[str, tuple[str, ...]]:
+    """Of what lies without gaps; of elements only the size is needed."""
+    return _POUR, ("i8", "i8", f"*{code}", "*u1", f"*{code}", "*i8", "i8")

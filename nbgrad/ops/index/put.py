@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from nbgrad.core.tensor import Tensor, wrap
-from nbgrad.dispatch.elementwise import into, no_overlap
+from nbgrad.core.tensor import Tensor
+from nbgrad.core.writes import written
+from nbgrad.dispatch.elementwise import into, no_overlap, quiet
 from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels import faults
-from nbgrad.memory import dtypes, layout
+from nbgrad.kernels.cpu.index import pour
+from nbgrad.kernels.launch import FEW, PARALLEL_FROM
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.index.gather import (
     _as_vector,
@@ -20,7 +23,7 @@ from nbgrad.ops.index.gather import (
     _vector,
     check_one_device,
 )
-from nbgrad.ops.index.place import Place, _kept, _put_, _putter, _write, where_true
+from nbgrad.ops.index.place import SIZES, Place, _kept, _put_, _putter
 from nbgrad.ops.index.planned import puts, puts_at, vector
 from nbgrad.ops.views.copy import copier, in_place
 from nbgrad.ops.views.shape import expand, reshape
@@ -104,21 +107,27 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 # ---------------------------------------------------------------- where a mask is true
 
 
-def _quick_by_mask(input: Spec, mask: Any, source: Any) -> Quick | None:
+def _quick_by_mask(input: Spec, mask: Any, source: Any, over: bool = False) -> Quick | None:
+    """Of a copy, or of the tensor itself, which lies without gaps as what it takes does."""
     if type(mask) is not Spec or type(source) is not Spec or input.dtype is not source.dtype:
         return None
     fits = mask.dtype is dtypes.bool_ and mask.shape == input.shape and mask.contiguous and source.contiguous
-    if not fits or not input.ndim or not input.numel:
+    if not fits or not 0 < input.numel < PARALLEL_FROM or (over and not input.contiguous):
         return None
-    most, copy = source.numel, copier(input, input.dense())
+    most, n, copy, told = source.numel, input.numel, copier(input, input.dense()), backend.cpu.told
+    address = backend.cpu.kernel(f"pour_{SIZES[input.itemsize]}", *pour(SIZES[input.itemsize])).address
+    launch = backend.cpu.launch(4, "q", 1, n < FEW)
 
     def found(t: Tensor, by: Tensor, values: Tensor) -> Tensor | None:
-        place = where_true(by)
-        (count,) = place.block
-        if count > most:
+        made: Tensor = t if over else copy(t)
+        if over and not quiet(t, by, values):
             return None
-        made: Tensor = copy(t)
-        _write(made, wrap(values._buf, source.like((count,))), place, "write")
+        number, seen = told.count
+        launch(address, n, made._buf, by._buf, values._buf, number, most)
+        if seen[0] > most:
+            return None
+        if over:
+            written(t)
         return made
 
     return found
@@ -155,7 +164,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return reshape(_masked_scatter(reshape(input, (1,)), values, place=place), ())
 
 
-in_place(masked_scatter)
+in_place(masked_scatter, short=quickly(partial(_quick_by_mask, over=True), False))
 
 # ---------------------------------------------------------------- by their number
 

@@ -209,6 +209,7 @@ def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
 
 
 @method
+@quickly(small.cholesky_inverse)
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of `A = L @ L.mH`, of which L is given, or, with `upper`, `L.mH`.
 

@@ -374,6 +374,21 @@ def cholesky_solve(B: Spec, L: Spec, upper: Any, *, out: Any) -> Quick | None:
     return found
 
 
+def cholesky_inverse(L: Spec, upper: Any, *, out: Any) -> Quick | None:
+    solve = None if out is not None or not is_small(L) else cholesky_solve(L.dense(), L, upper, out=None)
+    if solve is None:
+        return None
+    *batch, n, _ = tuple(L.shape)
+    eye = _lines(L, tuple(L.shape))(np.broadcast_to(np.eye(n), (*batch, n, n)))
+    shown = _reading(_columns(L, n, n)(np.zeros(tuple(L.shape)))._spec)
+
+    def found(L: Tensor) -> Tensor | None:
+        x = solve(eye, L)
+        return x if _finite(shown(x)) else None
+
+    return found
+
+
 def _eliminating(A: Spec) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
     """L and U in one, the rows that were exchanged, and the first pivot that is 0, of each matrix."""
     *batch, m, n = tuple(A.shape)

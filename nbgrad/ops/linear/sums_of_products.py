@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from nbgrad.base.tables import PLANS, Table
+from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.op import ElementwiseOp, Op
 from nbgrad.core.plan import Plan, number_type, plan_for
 from nbgrad.core.tensor import Tensor, hooks, requires, wrap
-from nbgrad.core.writes import check_write
+from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch import transforms
-from nbgrad.dispatch.elementwise import apart, differentiable, into
+from nbgrad.dispatch.elementwise import apart, differentiable, into, quiet
 from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op, written_by
@@ -289,7 +289,18 @@ def addmv(
 _BAD_IN_PLACE = "Bad in-place call: input tensor size {} and output tensor size {} should match"
 
 
-def _in_place(op: Any, self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tensor:
+@cached(PLANS)
+def _has_room(sp: Spec, a: Spec, b: Spec) -> bool:
+    """Whether a product of what lies so has the shape of the first, and may be written there."""
+    shape = (*tuple(a.shape)[:-1], *(tuple(b.shape)[-1:] if b.ndim > 1 else ()))
+    return tuple(sp.shape) == shape and sp.dtype is not dtypes.bool_ and not sp.repeats
+
+
+def _in_place(op: Any, function: Any, self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tensor:
+    if _has_room(self._spec, a._spec, b._spec) and quiet(self, a, b):
+        copy_memory(self, function(self, a, b, beta=beta, alpha=alpha))
+        written(self)
+        return self
     if state.active and transforms.wrapped((self, a, b)):
         return transforms.inplace(op, self, a, b, beta=beta, alpha=alpha)
     check_write(self, state.grad and (requires(self) or requires(a) or requires(b)))
@@ -305,17 +316,17 @@ def _in_place(op: Any, self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any
 
 @method
 def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    return _in_place(_addmm, self, mat1, mat2, beta, alpha)
+    return _in_place(_addmm, addmm, self, mat1, mat2, beta, alpha)
 
 
 @method
 def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    return _in_place(_baddbmm, self, batch1, batch2, beta, alpha)
+    return _in_place(_baddbmm, baddbmm, self, batch1, batch2, beta, alpha)
 
 
 @method
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    return _in_place(_addmv, input, mat, vec, beta, alpha)
+    return _in_place(_addmv, addmv, input, mat, vec, beta, alpha)
 
 
 # ---------------------------------------------------------------- sums over outer products, and over a batch
