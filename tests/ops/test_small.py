@@ -489,6 +489,20 @@ def _spread_too_far(t: Any, x: Any, y: Any) -> Any:
     return z
 
 
+def _from_itself(t: Any, x: Any, y: Any) -> Any:
+    """Rows, columns and elements from others of the same memory, beside them, between them and over them."""
+    z = y.view(2, 4) * 1
+    for square in (z, t.arange(8.0).view(2, 4)):
+        square[0] = square[1]
+        square[:, 1] = square[:, 2]
+        square[1, 0] = square[0, 3]
+        square[0, :2] = square[0, 2:]
+        square[0] = square[0]
+        square[0, 1] += square[1, 2]
+    z[1, 1:] = z[1, :-1]
+    return z
+
+
 def _by_number(t: Any, x: Any, y: Any) -> Any:
     y.put_(t.tensor([1, 6]), x[2:4])
     y.put_(t.tensor([[1], [-1]]), x[4:6].view(2, 1), accumulate=True)
@@ -517,7 +531,7 @@ def _reads_before(t: Any, x: Any, y: Any) -> Any:
 
 
 WRITES = (
-    *(_spread, _spread_too_far, _by_number, _joined_in_place, _reads_before),
+    *(_spread, _spread_too_far, _from_itself, _by_number, _joined_in_place, _reads_before),
     *(_rows_added, _view_kept, _onto_itself, _by_mask, _rows_by_mask, _values_by_mask, _too_few_by_mask),
     *(_whole, _grid, _read_before, _of_a_leaf, _mask_of_a_leaf, _made_without_grad, _constant_base),
     *(_retained, _of_a_view_that_is_a_leaf),

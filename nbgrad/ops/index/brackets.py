@@ -660,13 +660,16 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
         if other is not None and other.inference:
             return False
         if other is not None and storage is not None and other.memory is storage.memory:
-            start = t.storage_offset() * shown.itemsize + byte
-            if sp is not shown or value.storage_offset() * shown.itemsize != start:
-                return False
-            if recorded and shown.dtype.inexact:
-                _record_write(t, shown, byte // shown.itemsize, value)
-            storage.version += 1  # onto itself, as `t[k] += 1` does: there is nothing to write
-            return True
+            start, begin = t.storage_offset() * shown.itemsize + byte, value.storage_offset() * sp.itemsize
+            if sp is shown and begin == start:
+                if recorded and shown.dtype.inexact:
+                    _record_write(t, shown, byte // shown.itemsize, value)
+                storage.version += 1  # onto itself, as `t[k] += 1` does: there is nothing to write
+                return True
+            if begin < start + shown.nbytes and start < begin + sp.nbytes:
+                # Columns may lie between each other's elements; of anything else the long way sees to what meets.
+                if sp is not shown or sp.ndim != 1 or not (start - begin) % ((sp.strides[0] or 1) * sp.itemsize):
+                    return False
         k = copy_of((shown, sp)) or copying(shown, sp)
         k.launch(k.address, k.n, buf, value._buf)
     else:
