@@ -230,12 +230,23 @@ def _numbers_only(args: Sequence[Any], more: dict[str, Any]) -> bool:
     return {*map(type, args)} <= {int, float} and not _signed_zero((*args, *more.values()))
 
 
+def _as_numbers(ends: tuple[Any, ...]) -> list[Any] | None:
+    """Of two ends, of which one may be a tensor of one number."""
+    for x in ends:
+        if x.__class__ is Tensor and (x._spec.ndim or x._spec.read is None or x._spec.dtype not in _KINDS):
+            return None
+    return [x.item() if x.__class__ is Tensor else x for x in ends]
+
+
+_KINDS = dtypes.float32, dtypes.float64, dtypes.int64
+
+
 def of_numbers(function: Function) -> Function:
     """What is made of numbers alone, a dtype, and the CPU by its name: the same again is a copy."""
 
     def before(slow: Function) -> Function:
         known = _Given(_copies)
-        find = known.get
+        find, between = known.get, function.__name__ in ("linspace", "logspace")
 
         def short(*args: Any, **more: Any) -> Tensor:
             given, anywhere, named, leaf = args, elsewhere.threads, more, False
@@ -254,6 +265,8 @@ def of_numbers(function: Function) -> Function:
             except TypeError:
                 return slow(*args, **more)
             if found is None:
+                if between and Tensor in key[:2] and (ends := _as_numbers(args[:2])) is not None:
+                    return short(*ends, *args[2:], **more)
                 t = slow(*args, **more)
                 return known.learn(key, t, _MANY_BYTES) if _numbers_only(args, named) else t
             if 0 in given and _signed_zero(given):
