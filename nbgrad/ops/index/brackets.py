@@ -666,10 +666,10 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
                     _record_write(t, shown, byte // shown.itemsize, value)
                 storage.version += 1  # onto itself, as `t[k] += 1` does: there is nothing to write
                 return True
-            if begin < start + shown.nbytes and start < begin + sp.nbytes:
-                # Columns may lie between each other's elements; of anything else the long way sees to what meets.
-                if sp is not shown or sp.ndim != 1 or not (start - begin) % ((sp.strides[0] or 1) * sp.itemsize):
-                    return False
+            # Columns may lie between each other's elements; of anything else that meets the long way sees what meets.
+            beside = sp is shown and sp.ndim == 1 and (start - begin) % ((sp.strides[0] or 1) * sp.itemsize)
+            if begin < start + shown.nbytes and start < begin + sp.nbytes and not beside:
+                return False
         k = copy_of((shown, sp)) or copying(shown, sp)
         k.launch(k.address, k.n, buf, value._buf)
     else:
