@@ -118,6 +118,14 @@ WHOLE = [
         "t = np.linalg.eigvalsh(M)[2]",
         "w = np.pad(y[1:3], (i0, 1), 'edge')",
     ),
+    *("past.append(y * s)", "past.append(w.copy())", "s += past[-1][1] * t", "y[:] = past[len(past) // 2]"),
+    *("past[0] = x * t", "past = [v * 0.5 for v in past]", "s += 0.1 * sum([v[1] for v in past])"),
+    *("t = np.sum(np.array(past)[:, 2]) * 0.2", "w = past.pop() * s; past.append(x + w)", "past[-1][i0] = t"),
+    *("pairs.append((s * 0.5, len(pairs)))", "t = pairs[-1][0] * pairs[0][1]", "pairs[0] = (t, 2)"),
+    *("s += 0.1 * sum([v * n for v, n in pairs])", "t, k0 = pairs.pop(); pairs.append((t * s, k0))"),
+    *("box['v'] = box['v'] * t", "box['g'] += s * 0.1", "box['v'] += x", "t = box['g'] * box['v'][2]"),
+    *("box = {**box, 'g': t}", "box['v'][1:3] = y[:2]", "s = np.sum(M, where=M > t) * 0.2"),
+    *("t = np.max(x, where=x < s, initial=0.5)", "s = np.sum(np.array([[v * u for v in y] for u in x[:2]]))"),
     *("s += np.sum(M[k, k] * y)", "y[:] = M[[0, 2, 1, 1], k]", "M[M > t] *= 0.5", "s += np.sum(M[M > s])"),
 ]
 
@@ -142,6 +150,9 @@ class Writer:
             "    held = [a, x[1]]",
             "    w, pair = x * x, (x * 0.5, s)",
             "    grown = x[:2] * 0.5",
+            "    past = [y * 1.0]",
+            "    pairs = [(s, 1)]",
+            "    box = {'v': y * 0.5, 'g': a}",
         ]
         for _ in range(self.random.randint(3, 6)):
             self.statement(0)
