@@ -18,7 +18,6 @@ import numpy as np
 
 from nbgrad.adjoints import methods, quick
 from nbgrad.adjoints.analyse import POLICIES, Policy
-from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.fresh import written_first
 from nbgrad.adjoints.held import Held, Memory
 from nbgrad.adjoints.ir import Expr, Program, Refused, Several, arranged, statements, writes
@@ -32,6 +31,7 @@ from nbgrad.adjoints.kinds import (
     laps,
     like,
     names_given,
+    parts_of,
     told_by,
 )
 from nbgrad.adjoints.lower import Kind, PartialOf, TupleOf, lower
@@ -232,10 +232,8 @@ class Differentiable:
     def _flat(self, args: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for a in args:
-            if isinstance(a, tuple):
-                found += self._flat(a)
-            elif (inner := held_by(a)) is not None:
-                found += self._flat((*inner.args, *inner.keywords.values()))
+            if (parts := parts_of(a)) is not None:
+                found += self._flat(parts)
             elif not (a is None or isinstance(a, str) or callable(a)):
                 found.append(a)
         return found
@@ -449,16 +447,13 @@ class Differentiable:
         def part(name: str, a: Any, t: Any) -> None:
             if t is None:
                 return
-            inner = (
-                a if isinstance(a, tuple) else (held := held_by(a)) and (*held.args, *held.keywords.values())
-            )
+            inner = parts_of(a)
             if not inner:
                 if name in own:
                     found[own[name]] = t
                 return
-            of = held_by(t)
-            parts = t if of is None else (*of.args, *of.keywords.values())
-            if not isinstance(parts, tuple) or len(parts) != len(inner):
+            parts = [t.get(k) for k in a] if isinstance(a, dict) and isinstance(t, dict) else parts_of(t)
+            if parts is None or len(parts) != len(inner) or (isinstance(t, dict) and t.keys() - set(a)):
                 raise TypeError(f"{name} has {len(inner)} parts, and its tangent is {t!r}")
             kind = kind_of(a, name)
             assert isinstance(kind, PartialOf | TupleOf)  # as it has parts

@@ -14,7 +14,7 @@ import numpy as np
 from nbgrad.adjoints.build import Builder, Items, Keys, Object, Value, is_keyed
 from nbgrad.adjoints.ir import Const, Expr, const
 
-_GIVEN = object()  # the mark of what belongs to the module
+GIVEN = frozenset([object()])  # the mark of what belongs to the module, or to who calls
 
 
 def new_dict(b: Builder, /, *given: Value, **named: Value) -> Items:
@@ -31,7 +31,7 @@ def of_parts(b: Any, parts: dict[Any, Any]) -> Items:
 
 
 def of_module(x: dict[Any, Any], known: Callable[[Any], Value]) -> Items:
-    return Items([known(v) for v in x.values()], Keys(tuple(x), frozenset([_GIVEN])))
+    return Items([known(v) for v in x.values()], Keys(tuple(x), GIVEN))
 
 
 def parts_of(b: Builder, x: Value) -> dict[Any, Any]:
@@ -91,8 +91,8 @@ def merge(b: Any, name: Value, x: Any, /, *given: Value, **named: Value) -> Item
 def unseen(b: Any, mine: Value, x: Items) -> None:
     """Refuse a write that another name than `mine` would have to show."""
     assert isinstance(x.of, Keys) and isinstance(mine, Object)
-    if _GIVEN in x.of.marks:
-        b.refuse("a dictionary of the module, which stays as it is, is written", "write to a copy: {**d}")
+    if GIVEN & x.of.marks:
+        b.refuse("a dictionary that was given, or of the module, stays as it is", "write to a copy: {**d}")
     for name, other in b.names.items():
         if name != mine.value and marks(other) & x.of.marks and b.live(name):
             b.refuse(f"what is written here may be {name} as well", f"make one of them a copy: {{**{name}}}")
@@ -152,6 +152,7 @@ def takes(f: Any) -> bool:
 OF_DICTS: tuple[Callable[..., Any], ...] = new_dict, put, merge
 
 __all__ = [
+    "GIVEN",
     "OF_DICTS",
     "among",
     "item",

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from nbgrad.adjoints import keyed
 from nbgrad.adjoints.build import Keys
 from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.ir import Form, Several
@@ -27,8 +29,10 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
         return Scalar("int")
     if isinstance(a, float | np.floating) or a is float:
         return Scalar("float")
-    if isinstance(a, tuple):
+    if isinstance(a, tuple | list):
         return TupleOf(tuple(kind_of(i, f"{name}[{k}]") for k, i in enumerate(a)), type(a))
+    if isinstance(a, dict):
+        return TupleOf(tuple(kind_of(x, f"{name}[{k!r}]") for k, x in a.items()), Keys(tuple(a), keyed.GIVEN))
     if a is None or isinstance(a, str):
         return Known(a)
     if hasattr(a, "bitwidth") and hasattr(a, "name"):  # a type of Numba's
@@ -44,7 +48,19 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
         return PartialOf(inner.func, kinds, tuple([label for label, _ in held]), len(inner.args))
     if isinstance(a, types.FunctionType) or hasattr(a, "as_partial") or hasattr(a, "py_func"):
         return Known(a)
-    raise TypeError(f"{name} is a {type(a).__name__}; numbers, arrays and tuples of them are taken")
+    raise TypeError(
+        f"{name} is a {type(a).__name__}; numbers, arrays, and tuples, lists and dictionaries of them are taken"
+    )
+
+
+def parts_of(a: Any) -> list[Any] | None:
+    """Of an argument that has parts, they, in their order."""
+    if isinstance(a, tuple | list):
+        return list(a)
+    if isinstance(a, dict):
+        return list(a.values())
+    held = held_by(a)
+    return None if held is None else [*held.args, *held.keywords.values()]
 
 
 def _array(rank: int, dtype: np.dtype[Any], name: str) -> ArrayOf:
@@ -132,15 +148,21 @@ def _of_part(form: Form, seed: Any) -> list[Any]:
     return [s for part, one in zip(of, seeds) for s in _of_part(part, one)]
 
 
-def copied(a: Any) -> Any:
-    if isinstance(a, tuple):
-        copies = [copied(i) for i in a]
-        return type(a)(*copies) if hasattr(a, "_fields") else tuple(copies)
+def of_each(f: Callable[[Any], Any], a: Any) -> Any:
+    """An argument with what `f` makes of each number and array in it."""
+    if isinstance(a, tuple | list):
+        parts = [of_each(f, i) for i in a]
+        return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
+    if isinstance(a, dict):
+        return {k: of_each(f, x) for k, x in a.items()}
     if (inner := held_by(a)) is not None:
-        return functools.partial(
-            inner.func, *map(copied, inner.args), **{n: copied(v) for n, v in inner.keywords.items()}
-        )
-    return a.copy() if isinstance(a, np.ndarray) else a
+        named = {n: of_each(f, v) for n, v in inner.keywords.items()}
+        return functools.partial(inner.func, *[of_each(f, v) for v in inner.args], **named)
+    return f(a)
+
+
+def copied(a: Any) -> Any:
+    return of_each(lambda x: x.copy() if isinstance(x, np.ndarray) else x, a)
 
 
 def as_list(x: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints import exits, library, listed, matrices, sugar
-from nbgrad.adjoints.build import Elementwise, Items, Listed, Object, Value
+from nbgrad.adjoints.build import Elementwise, Items, Keys, Listed, Object, Value
 from nbgrad.adjoints.ir import (
     Apply,
     Array,
@@ -96,13 +96,17 @@ class ArrayOf:
 @dataclass(frozen=True)
 class TupleOf:
     items: tuple[Any, ...]
-    of: type = tuple
+    of: Any = tuple
     differentiable = True
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the parts are called: by their fields, or by their places."""
-        return getattr(self.of, "_fields", None) or tuple(map(str, range(len(self.items))))
+        names = self.of.names if isinstance(self.of, Keys) else getattr(self.of, "_fields", ())
+        sure = names and all(isinstance(n, str) and n.isidentifier() for n in names)  # as parts of a name
+        if isinstance(self.of, Keys) and any("_" in str(n) for n in names):
+            sure = False
+        return tuple(names) if sure else tuple(map(str, range(len(self.items))))
 
 
 @dataclass(frozen=True)

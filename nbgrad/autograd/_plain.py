@@ -16,7 +16,6 @@ import numpy as np
 from nbgrad import adjoints
 from nbgrad.adjoints.analyse import Policy
 from nbgrad.adjoints.api import Made, derived
-from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.ir import (
     Expr,
     Extent,
@@ -30,7 +29,7 @@ from nbgrad.adjoints.ir import (
     parts,
     statements,
 )
-from nbgrad.adjoints.kinds import flat_names, kind_of
+from nbgrad.adjoints.kinds import flat_names, kind_of, of_each
 from nbgrad.adjoints.lower import Kind, Known, PartialOf, TupleOf
 from nbgrad.adjoints.ops import kind as kind_of_value
 from nbgrad.adjoints.spread import expression
@@ -81,14 +80,7 @@ class Differentiable(adjoints.Differentiable):
 
 def _number(a: Any) -> Any:
     """Of an expression, a number such as it stands for."""
-    if isinstance(a, tuple):
-        items = [_number(i) for i in a]
-        return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
-    if (inner := held_by(a)) is not None:
-        return partial(
-            inner.func, *map(_number, inner.args), **{n: _number(v) for n, v in inner.keywords.items()}
-        )
-    return (False if expr.is_bool(a) else 0.0) if isinstance(a, expr.Expr) else a
+    return of_each(lambda x: (False if expr.is_bool(x) else 0.0) if isinstance(x, expr.Expr) else x, a)
 
 
 class _Call(Function):
@@ -356,17 +348,14 @@ def _restored(ctx: Any) -> list[Any]:
 
 def _plain(a: Any) -> Any:
     """What an argument is to the function: of a tensor, something of its dtype and dimensions."""
-    if isinstance(a, tuple):
-        items = [_plain(i) for i in a]
-        return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
-    if (inner := held_by(a)) is not None:
-        return partial(
-            inner.func, *map(_plain, inner.args), **{n: _plain(v) for n, v in inner.keywords.items()}
-        )
-    if not isinstance(a, Tensor):
-        return a
-    made = np.empty((0,) * a.ndim, _numpy_dtype(a))
-    return made if a.ndim else made.item()
+
+    def one(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        made = np.empty((0,) * x.ndim, _numpy_dtype(x))
+        return made if x.ndim else made.item()
+
+    return of_each(one, a)
 
 
 def _numpy_dtype(a: Any) -> Any:

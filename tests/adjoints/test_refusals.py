@@ -60,8 +60,10 @@ def test_arguments() -> None:
         TypeError, match="x is an array of complex128; float32, float64, integers and bool are taken"
     ):
         added(np.ones(3, complex), x, 2.0)
-    with pytest.raises(TypeError, match="x is a list; numbers, arrays and tuples of them are taken"):
-        added([1.0], x, 2.0)
+    with pytest.raises(
+        TypeError, match="x is a set; numbers, arrays, and tuples, lists and dictionaries of them are taken"
+    ):
+        added({1.0}, x, 2.0)
     with pytest.raises(TypeError, match="missing a required argument: 'a'"):
         added(x, x.copy())
     with pytest.raises(ValueError, match=r"added\(\) has 3 parameters, and none is 3"):
