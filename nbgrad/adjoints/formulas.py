@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 OUT = -1
+u = np.uintp  # of indices that are not negative, which Numba does not see
 _TINY = 1e-30  # of squares: less than rounding leaves
 _SWEEPS = 60
 
@@ -95,11 +96,10 @@ def _eliminate(m, right):
                 right[p, j] = t
         for i in range(k + 1, n):
             f = m[i, k] / m[k, k]
-            if f != 0.0:
-                for j in range(k + 1, n):
-                    m[i, j] -= f * m[k, j]
-                for j in range(right.shape[1]):
-                    right[i, j] -= f * right[k, j]
+            for j in range(k + 1, n):
+                m[u(i), u(j)] -= f * m[u(k), u(j)]
+            for j in range(right.shape[1]):
+                right[u(i), j] -= f * right[u(k), j]
     return sign
 
 
@@ -109,19 +109,23 @@ def _substitute(m, right):
         for i in range(k + 1, n):
             t = m[k, i]
             for j in range(right.shape[1]):
-                right[k, j] -= t * right[i, j]
+                right[u(k), j] -= t * right[u(i), j]
         t = m[k, k]
         for j in range(right.shape[1]):
             right[k, j] /= t
 
 
-def solve_into(a, b, x):
+def _solved(a, right, x):
+    m = a.copy()
+    _eliminate(m, right)
+    _substitute(m, right)
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
-            x[i, j] = b[i, j]
-    m = a.copy()
-    _eliminate(m, x)
-    _substitute(m, x)
+            x[i, j] = right[i, j]
+
+
+def solve_into(a, b, x):
+    _solved(a, b.copy(), x)
 
 
 def solve_back_b(a, x, xb, bb):
@@ -151,12 +155,7 @@ def solve_along_a(a, x, ad, xd):
 
 
 def inv_into(a, y):
-    for i in range(len(y)):
-        for j in range(len(y)):
-            y[i, j] = 1.0 if i == j else 0.0
-    m = a.copy()
-    _eliminate(m, y)
-    _substitute(m, y)
+    _solved(a, _one(len(a)), y)
 
 
 def inv_back(y, yb, ab):
@@ -192,7 +191,7 @@ def _cofactors(a):
         q = k
         for i in range(k, n):
             for j in range(k, n):
-                if abs(m[i, j]) > abs(m[p, q]):
+                if abs(m[u(i), u(j)]) > abs(m[u(p), u(q)]):
                     p = i
                     q = j
         if p != k:
@@ -217,9 +216,9 @@ def _cofactors(a):
             for i in range(k + 1, n):
                 f = m[i, k] / m[k, k]
                 for j in range(k + 1, n):
-                    m[i, j] -= f * m[k, j]
+                    m[u(i), u(j)] -= f * m[u(k), u(j)]
                 for j in range(n):
-                    x[i, j] -= f * x[k, j]
+                    x[u(i), j] -= f * x[u(k), j]
     for k in range(n - 1, -1, -1):
         others = sign
         for i in range(n):
@@ -230,7 +229,7 @@ def _cofactors(a):
         for i in range(k + 1, n):
             f = m[k, i] / m[k, k] if m[k, k] != 0.0 else 0.0
             for j in range(n):
-                x[k, j] -= f * x[i, j]
+                x[u(k), j] -= f * x[u(i), j]
     c = np.empty((n, n))
     for k in range(n):
         for j in range(n):
@@ -482,13 +481,15 @@ def _signs(a):
             beta = -math.copysign(math.sqrt(alpha * alpha + tail), alpha)
             signs[j] = 1.0 if beta > 0.0 else -1.0
             share = (beta - alpha) / beta
+            for i in range(j + 1, m):
+                w[i, j] /= alpha - beta
             for c in range(j + 1, n):
                 d = w[j, c]
                 for i in range(j + 1, m):
-                    d += w[i, j] / (alpha - beta) * w[i, c]
+                    d += w[u(i), u(j)] * w[u(i), u(c)]
                 w[j, c] -= share * d
                 for i in range(j + 1, m):
-                    w[i, c] -= share * d * (w[i, j] / (alpha - beta))
+                    w[u(i), u(c)] -= share * d * w[u(i), u(j)]
     return signs
 
 
@@ -846,15 +847,17 @@ def lstsq_back_a(a, b, z, zb, ab):
     left = np.zeros((m, columns))
     _plus(b, left, 1.0)
     _add(a, x, left, -1.0)
-    other = np.empty((n + 1, columns + 1))
-    lstsq_into(a, y, other)
-    _add(left, other[:n, :columns].T, ab, 1.0)
-    again = np.empty((m + 1, columns + 1))
-    lstsq_into(a.T, x, again)
-    rest = np.zeros((n, columns))
-    _plus(xb, rest, 1.0)
-    _add(a.T, y, rest, -1.0)
-    _add(again[:m, :columns], rest.T, ab, 1.0)
+    if z[n, columns] < m:
+        other = np.empty((n + 1, columns + 1))
+        lstsq_into(a, y, other)
+        _add(left, other[:n, :columns].T, ab, 1.0)
+    if z[n, columns] < n:
+        again = np.empty((m + 1, columns + 1))
+        lstsq_into(a.T, x, again)
+        rest = np.zeros((n, columns))
+        _plus(xb, rest, 1.0)
+        _add(a.T, y, rest, -1.0)
+        _add(again[:m, :columns], rest.T, ab, 1.0)
 
 
 def lstsq_along_b(a, b, z, bd, zd):
@@ -878,15 +881,17 @@ def lstsq_along_a(a, b, z, ad, zd):
     _add(a, x, left, -1.0)
     turned = np.zeros((n, columns))
     _add(ad.T, left, turned, 1.0)
-    room = np.empty((m + 1, columns + 1))
-    lstsq_into(a.T, turned, room)
-    _plus(room[:m, :columns], right, 1.0)
-    again = np.empty((m + 1, columns + 1))
-    lstsq_into(a.T, x, again)
-    beyond = np.zeros((n, columns))
-    _add(ad.T, again[:m, :columns], beyond, 1.0)
-    _plus(beyond, xd, 1.0)
-    _add(a, beyond, right, -1.0)
+    if z[n, columns] < m:
+        room = np.empty((m + 1, columns + 1))
+        lstsq_into(a.T, turned, room)
+        _plus(room[:m, :columns], right, 1.0)
+    if z[n, columns] < n:
+        again = np.empty((m + 1, columns + 1))
+        lstsq_into(a.T, x, again)
+        beyond = np.zeros((n, columns))
+        _add(ad.T, again[:m, :columns], beyond, 1.0)
+        _plus(beyond, xd, 1.0)
+        _add(a, beyond, right, -1.0)
     t = np.empty((n + 1, columns + 1))
     lstsq_into(a, right, t)
     _plus(t[:n, :columns], xd, 1.0)
