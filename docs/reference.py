@@ -34,6 +34,7 @@ PAGES = {
     "nbgrad.special": "Special functions.",
     "nbgrad.sparse": "Sparse tensors: what takes them beside the functions of `nbgrad`.",
     "nbgrad.nested": "Tensors whose parts have different sizes.",
+    "nbgrad.masked": "Tensors with a mask, and reductions by one.",
     "nbgrad.distributions": "Random numbers whose parameters are tensors, with densities and gradients.",
     "nbgrad.distributions.constraints": "What parameters and values may be.",
     "nbgrad.distributions.utils": "What distributions share.",

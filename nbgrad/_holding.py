@@ -147,6 +147,10 @@ def answer(by_name: Forms, where: str) -> Callable[..., Any]:
 
 def refuse(name: str, where: str = "SparseCPU") -> NoReturn:
     """Say that there is no form of an op for a kind."""
+    if where == "MaskedTensor":
+        raise TypeError(
+            f"Multiple dispatch failed for 'torch.ops.aten.{name}'; all __torch_dispatch__ handlers returned NotImplemented"
+        )
     dense = ", see to_dense()" if where[:6] == "Sparse" else ""
     raise NotImplementedError(
         f"Could not run 'aten::{name}' with arguments from the '{where}' backend: nbgrad has it for dense tensors only{dense}."

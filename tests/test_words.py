@@ -148,7 +148,7 @@ def test_examples_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     "ignore:Sparse CSR tensor support is in beta",
     "ignore:Sparse invariant checks are implicitly disabled",
     "ignore:torch.sparse.SparseTensor",
-    "ignore:The PyTorch API of nested tensors",
+    "ignore:The PyTorch API of (nested|MaskedTensors)",
     "ignore:.torch.backends.cuda.sdp_kernel",
 )  # its own
 def test_examples_print_what_torch_prints() -> None:
