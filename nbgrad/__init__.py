@@ -20,7 +20,7 @@ from nbgrad.base import collector as _collector
 
 _resting = _collector.rest()
 # isort: split
-from nbgrad import _to_nested as _to_nested
+from nbgrad import _to_kinds as _to_kinds
 from nbgrad import _to_sparse as _to_sparse
 from nbgrad import autograd as autograd
 from nbgrad import func as func
@@ -254,6 +254,26 @@ if _typing.TYPE_CHECKING:
     from nbgrad._control import while_loop as while_loop
     from nbgrad._lowrank import pca_lowrank as pca_lowrank
     from nbgrad._lowrank import svd_lowrank as svd_lowrank
+    from nbgrad._quantized import _choose_qparams_per_tensor as _choose_qparams_per_tensor
+    from nbgrad._quantized import _empty_affine_quantized as _empty_affine_quantized
+    from nbgrad._quantized import _make_per_channel_quantized_tensor as _make_per_channel_quantized_tensor
+    from nbgrad._quantized import _make_per_tensor_quantized_tensor as _make_per_tensor_quantized_tensor
+    from nbgrad._quantized import dequantize as dequantize
+    from nbgrad._quantized import int_repr as int_repr
+    from nbgrad._quantized import per_channel_affine as per_channel_affine
+    from nbgrad._quantized import per_channel_affine_float_qparams as per_channel_affine_float_qparams
+    from nbgrad._quantized import per_channel_symmetric as per_channel_symmetric
+    from nbgrad._quantized import per_tensor_affine as per_tensor_affine
+    from nbgrad._quantized import per_tensor_symmetric as per_tensor_symmetric
+    from nbgrad._quantized import q_per_channel_axis as q_per_channel_axis
+    from nbgrad._quantized import q_per_channel_scales as q_per_channel_scales
+    from nbgrad._quantized import q_per_channel_zero_points as q_per_channel_zero_points
+    from nbgrad._quantized import q_scale as q_scale
+    from nbgrad._quantized import q_zero_point as q_zero_point
+    from nbgrad._quantized import qscheme as qscheme
+    from nbgrad._quantized import quantize_per_channel as quantize_per_channel
+    from nbgrad._quantized import quantize_per_tensor as quantize_per_tensor
+    from nbgrad._quantized import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
     from nbgrad._queues import Event as Event
     from nbgrad._queues import Stream as Stream
     from nbgrad.accelerator import get_device_module as get_device_module
@@ -426,6 +446,26 @@ _later = {
     "jit": "nbgrad.jit",
     "library": "nbgrad.library",
     "load": "nbgrad.exchange.files",
+    "quantize_per_tensor": "nbgrad._quantized",
+    "quantize_per_channel": "nbgrad._quantized",
+    "quantize_per_tensor_dynamic": "nbgrad._quantized",
+    "dequantize": "nbgrad._quantized",
+    "int_repr": "nbgrad._quantized",
+    "q_scale": "nbgrad._quantized",
+    "q_zero_point": "nbgrad._quantized",
+    "q_per_channel_scales": "nbgrad._quantized",
+    "q_per_channel_zero_points": "nbgrad._quantized",
+    "q_per_channel_axis": "nbgrad._quantized",
+    "qscheme": "nbgrad._quantized",
+    "per_tensor_affine": "nbgrad._quantized",
+    "per_tensor_symmetric": "nbgrad._quantized",
+    "per_channel_affine": "nbgrad._quantized",
+    "per_channel_symmetric": "nbgrad._quantized",
+    "per_channel_affine_float_qparams": "nbgrad._quantized",
+    "_make_per_tensor_quantized_tensor": "nbgrad._quantized",
+    "_make_per_channel_quantized_tensor": "nbgrad._quantized",
+    "_choose_qparams_per_tensor": "nbgrad._quantized",
+    "_empty_affine_quantized": "nbgrad._quantized",
     "jagged": "nbgrad.nested._tensor",
     "nested": "nbgrad.nested",
     "optim": "nbgrad.optim",

@@ -135,6 +135,7 @@ def test_every_name_says_what_it_is() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.backends.cuda.sdp_kernel")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
 def test_examples_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # whether PyTorch is installed here must not matter
     failed = [said for path, text in examples().items() if (said := run(path, text, T))]

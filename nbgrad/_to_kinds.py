@@ -1,0 +1,105 @@
+"""What dense tensors answer to what is asked of nested and quantised ones, whose modules are loaded when one is made."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from nbgrad._holding import refuse
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory.dtypes import float32
+from nbgrad.ops.views.copy import to_dtype
+
+
+@method
+def to_padded_tensor(self: Tensor, padding: float, output_size: Any = None) -> NoReturn:
+    """Of nested tensors: all parts in one dense tensor.
+
+    >>> torch.nested.nested_tensor([[1.0, 2.0], [3.0]]).to_padded_tensor(0.0)
+    tensor([[1., 2.],
+            [3., 0.]])
+    """
+    refuse("to_padded_tensor", "CPU")
+
+
+@method
+def int_repr(self: Tensor) -> NoReturn:
+    """Of quantised tensors: the whole numbers.
+
+    >>> torch.quantize_per_tensor(torch.tensor([0.26]), 0.1, 0, torch.qint8).int_repr()
+    tensor([3], dtype=torch.int8)
+    """
+    refuse("int_repr", "CPU")
+
+
+@method
+def q_scale(self: Tensor) -> NoReturn:
+    """Of quantised tensors: the scale of all elements.
+
+    >>> torch.quantize_per_tensor(torch.ones(2), 0.5, 1, torch.qint8).q_scale()
+    0.5
+    """
+    refuse("q_scale", "CPU")
+
+
+@method
+def q_zero_point(self: Tensor) -> NoReturn:
+    """Of quantised tensors: the zero point of all elements.
+
+    >>> torch.quantize_per_tensor(torch.ones(2), 0.5, 1, torch.qint8).q_zero_point()
+    1
+    """
+    refuse("q_zero_point", "CPU")
+
+
+@method
+def qscheme(self: Tensor) -> NoReturn:
+    """Of quantised tensors: how whole numbers stand for real ones.
+
+    >>> torch.quantize_per_tensor(torch.ones(2), 0.5, 1, torch.qint8).qscheme()
+    torch.per_tensor_affine
+    """
+    refuse("qscheme", "CPU")
+
+
+@method
+def q_per_channel_scales(self: Tensor) -> NoReturn:
+    """Of quantised tensors: the scale of each channel.
+
+    >>> q = torch.quantize_per_channel(torch.ones(1, 1), torch.ones(1), torch.zeros(1).long(), 0, torch.qint8)
+    >>> q.q_per_channel_scales()
+    tensor([1.], dtype=torch.float64)
+    """
+    refuse("q_per_channel_scales", "CPU")
+
+
+@method
+def q_per_channel_zero_points(self: Tensor) -> NoReturn:
+    """Of quantised tensors: the zero point of each channel.
+
+    >>> q = torch.quantize_per_channel(torch.ones(1, 1), torch.ones(1), torch.zeros(1).long(), 0, torch.qint8)
+    >>> q.q_per_channel_zero_points()
+    tensor([0])
+    """
+    refuse("q_per_channel_zero_points", "CPU")
+
+
+@method
+def q_per_channel_axis(self: Tensor) -> NoReturn:
+    """Of quantised tensors: the dimension that has a scale for each place.
+
+    >>> q = torch.quantize_per_channel(torch.ones(1, 1), torch.ones(1), torch.zeros(1).long(), 0, torch.qint8)
+    >>> q.q_per_channel_axis()
+    0
+    """
+    refuse("q_per_channel_axis", "CPU")
+
+
+@method
+def dequantize(self: Tensor) -> Tensor:
+    """The real numbers that a quantised tensor stands for; of another one, the same in float32.
+
+    >>> torch.quantize_per_tensor(torch.tensor([0.26]), 0.1, 0, torch.qint8).dequantize()
+    tensor([0.3000])
+    """
+    return to_dtype(self, float32)
