@@ -241,6 +241,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import types as types
     from nbgrad import version as version
     from nbgrad._aten.own import native_batch_norm as native_batch_norm
+    from nbgrad._aten.own import native_group_norm as native_group_norm
     from nbgrad._C import DispatchKeySet as DispatchKeySet
     from nbgrad._control import cond as cond
     from nbgrad._control import sym_float as sym_float
@@ -276,6 +277,40 @@ if _typing.TYPE_CHECKING:
     from nbgrad._quantized import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
     from nbgrad._queues import Event as Event
     from nbgrad._queues import Stream as Stream
+    from nbgrad._rare import _add_relu as _add_relu
+    from nbgrad._rare import _addmm_activation as _addmm_activation
+    from nbgrad._rare import _aminmax as _aminmax
+    from nbgrad._rare import _chunk_cat as _chunk_cat
+    from nbgrad._rare import _compute_linear_combination as _compute_linear_combination
+    from nbgrad._rare import _conj_physical as _conj_physical
+    from nbgrad._rare import _dim_arange as _dim_arange
+    from nbgrad._rare import _euclidean_dist as _euclidean_dist
+    from nbgrad._rare import _fused_rms_norm as _fused_rms_norm
+    from nbgrad._rare import _int_mm as _int_mm
+    from nbgrad._rare import _is_zerotensor as _is_zerotensor
+    from nbgrad._rare import _linalg_eigh as _linalg_eigh
+    from nbgrad._rare import _linalg_svd as _linalg_svd
+    from nbgrad._rare import _logcumsumexp as _logcumsumexp
+    from nbgrad._rare import _masked_softmax as _masked_softmax
+    from nbgrad._rare import _neg_view as _neg_view
+    from nbgrad._rare import _pack_padded_sequence as _pack_padded_sequence
+    from nbgrad._rare import _safe_softmax as _safe_softmax
+    from nbgrad._rare import _shape_as_tensor as _shape_as_tensor
+    from nbgrad._rare import _stack as _stack
+    from nbgrad._rare import _to_cpu as _to_cpu
+    from nbgrad._rare import _trilinear as _trilinear
+    from nbgrad._rare import _unsafe_index_put as _unsafe_index_put
+    from nbgrad._rare import _weight_norm as _weight_norm
+    from nbgrad._rare import _weight_norm_interface as _weight_norm_interface
+    from nbgrad._rare import batch_norm_update_stats as batch_norm_update_stats
+    from nbgrad._rare import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+    from nbgrad._rare import embedding_renorm_ as embedding_renorm_
+    from nbgrad._rare import frobenius_norm as frobenius_norm
+    from nbgrad._rare import get_file_path as get_file_path
+    from nbgrad._rare import hash_tensor as hash_tensor
+    from nbgrad._rare import lobpcg as lobpcg
+    from nbgrad._rare import nuclear_norm as nuclear_norm
+    from nbgrad._rare import slice_inverse as slice_inverse
     from nbgrad.accelerator import get_device_module as get_device_module
     from nbgrad.amp.autocast_mode import autocast as autocast
     from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
@@ -301,6 +336,9 @@ if _typing.TYPE_CHECKING:
     from nbgrad.compiler import compile as compile
     from nbgrad.exchange.files import load as load
     from nbgrad.exchange.files import save as save
+    from nbgrad.futures import Future as Future
+    from nbgrad.jit import fork as fork
+    from nbgrad.jit import wait as wait
     from nbgrad.process import _assert_async as _assert_async
     from nbgrad.process import _check as _check
     from nbgrad.process import _check_index as _check_index
@@ -466,6 +504,57 @@ _later = {
     "_make_per_channel_quantized_tensor": "nbgrad._quantized",
     "_choose_qparams_per_tensor": "nbgrad._quantized",
     "_empty_affine_quantized": "nbgrad._quantized",
+    "nuclear_norm": "nbgrad._rare",
+    "frobenius_norm": "nbgrad._rare",
+    "hash_tensor": "nbgrad._rare",
+    "slice_inverse": "nbgrad._rare",
+    "embedding_renorm_": "nbgrad._rare",
+    "batch_norm_update_stats": "nbgrad._rare",
+    "lobpcg": "nbgrad._rare",
+    "_shape_as_tensor": "nbgrad._rare",
+    "_dim_arange": "nbgrad._rare",
+    "_int_mm": "nbgrad._rare",
+    "_weight_norm": "nbgrad._rare",
+    "_weight_norm_interface": "nbgrad._rare",
+    "_aminmax": "nbgrad._rare",
+    "_safe_softmax": "nbgrad._rare",
+    "_masked_softmax": "nbgrad._rare",
+    "_addmm_activation": "nbgrad._rare",
+    "_add_relu": "nbgrad._rare",
+    "_euclidean_dist": "nbgrad._rare",
+    "_fused_rms_norm": "nbgrad._rare",
+    "_unsafe_index_put": "nbgrad._rare",
+    "_stack": "nbgrad._rare",
+    "_chunk_cat": "nbgrad._rare",
+    "_trilinear": "nbgrad._rare",
+    "_is_zerotensor": "nbgrad._rare",
+    "_conj_physical": "nbgrad._rare",
+    "_neg_view": "nbgrad._rare",
+    "_logcumsumexp": "nbgrad._rare",
+    "_pack_padded_sequence": "nbgrad._rare",
+    "_linalg_eigh": "nbgrad._rare",
+    "_linalg_svd": "nbgrad._rare",
+    "_compute_linear_combination": "nbgrad._rare",
+    "_to_cpu": "nbgrad._rare",
+    "compiled_with_cxx11_abi": "nbgrad._rare",
+    "get_file_path": "nbgrad._rare",
+    "_cast_Byte": "nbgrad._rare",
+    "_cast_Char": "nbgrad._rare",
+    "_cast_Double": "nbgrad._rare",
+    "_cast_Float": "nbgrad._rare",
+    "_cast_Half": "nbgrad._rare",
+    "_cast_Int": "nbgrad._rare",
+    "_cast_Long": "nbgrad._rare",
+    "_cast_Short": "nbgrad._rare",
+    "fork": "nbgrad.jit",
+    "wait": "nbgrad.jit",
+    "Future": "nbgrad.futures",
+    "native_group_norm": "nbgrad._aten.own",
+    "_softmax_backward_data": "nbgrad._aten.own",
+    "_log_softmax_backward_data": "nbgrad._aten.own",
+    "_softmax": "nbgrad._aten.own",
+    "_log_softmax": "nbgrad._aten.own",
+    "_native_batch_norm_legit": "nbgrad._aten.own",
     "jagged": "nbgrad.nested._tensor",
     "nested": "nbgrad.nested",
     "optim": "nbgrad.optim",

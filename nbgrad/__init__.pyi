@@ -44,7 +44,13 @@ from nbgrad import testing as testing
 from nbgrad import types as types
 from nbgrad import utils as utils
 from nbgrad import version as version
+from nbgrad._aten.own import _log_softmax as _log_softmax
+from nbgrad._aten.own import _log_softmax_backward_data as _log_softmax_backward_data
+from nbgrad._aten.own import _native_batch_norm_legit as _native_batch_norm_legit
+from nbgrad._aten.own import _softmax as _softmax
+from nbgrad._aten.own import _softmax_backward_data as _softmax_backward_data
 from nbgrad._aten.own import native_batch_norm as native_batch_norm
+from nbgrad._aten.own import native_group_norm as native_group_norm
 from nbgrad._C import DispatchKeySet as DispatchKeySet
 from nbgrad._C import Generator as Generator
 from nbgrad._compile import _disable_dynamo as _disable_dynamo
@@ -60,8 +66,65 @@ from nbgrad._control import sym_sum as sym_sum
 from nbgrad._control import while_loop as while_loop
 from nbgrad._lowrank import pca_lowrank as pca_lowrank
 from nbgrad._lowrank import svd_lowrank as svd_lowrank
+from nbgrad._quantized import _choose_qparams_per_tensor as _choose_qparams_per_tensor
+from nbgrad._quantized import _empty_affine_quantized as _empty_affine_quantized
+from nbgrad._quantized import _make_per_channel_quantized_tensor as _make_per_channel_quantized_tensor
+from nbgrad._quantized import _make_per_tensor_quantized_tensor as _make_per_tensor_quantized_tensor
+from nbgrad._quantized import dequantize as dequantize
+from nbgrad._quantized import int_repr as int_repr
+from nbgrad._quantized import q_per_channel_axis as q_per_channel_axis
+from nbgrad._quantized import q_per_channel_scales as q_per_channel_scales
+from nbgrad._quantized import q_per_channel_zero_points as q_per_channel_zero_points
+from nbgrad._quantized import q_scale as q_scale
+from nbgrad._quantized import q_zero_point as q_zero_point
+from nbgrad._quantized import qscheme as qscheme
+from nbgrad._quantized import quantize_per_channel as quantize_per_channel
+from nbgrad._quantized import quantize_per_tensor as quantize_per_tensor
+from nbgrad._quantized import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
 from nbgrad._queues import Event as Event
 from nbgrad._queues import Stream as Stream
+from nbgrad._rare import _add_relu as _add_relu
+from nbgrad._rare import _addmm_activation as _addmm_activation
+from nbgrad._rare import _aminmax as _aminmax
+from nbgrad._rare import _cast_Byte as _cast_Byte
+from nbgrad._rare import _cast_Char as _cast_Char
+from nbgrad._rare import _cast_Double as _cast_Double
+from nbgrad._rare import _cast_Float as _cast_Float
+from nbgrad._rare import _cast_Half as _cast_Half
+from nbgrad._rare import _cast_Int as _cast_Int
+from nbgrad._rare import _cast_Long as _cast_Long
+from nbgrad._rare import _cast_Short as _cast_Short
+from nbgrad._rare import _chunk_cat as _chunk_cat
+from nbgrad._rare import _compute_linear_combination as _compute_linear_combination
+from nbgrad._rare import _conj_physical as _conj_physical
+from nbgrad._rare import _dim_arange as _dim_arange
+from nbgrad._rare import _euclidean_dist as _euclidean_dist
+from nbgrad._rare import _fused_rms_norm as _fused_rms_norm
+from nbgrad._rare import _int_mm as _int_mm
+from nbgrad._rare import _is_zerotensor as _is_zerotensor
+from nbgrad._rare import _linalg_eigh as _linalg_eigh
+from nbgrad._rare import _linalg_svd as _linalg_svd
+from nbgrad._rare import _logcumsumexp as _logcumsumexp
+from nbgrad._rare import _masked_softmax as _masked_softmax
+from nbgrad._rare import _neg_view as _neg_view
+from nbgrad._rare import _pack_padded_sequence as _pack_padded_sequence
+from nbgrad._rare import _safe_softmax as _safe_softmax
+from nbgrad._rare import _shape_as_tensor as _shape_as_tensor
+from nbgrad._rare import _stack as _stack
+from nbgrad._rare import _to_cpu as _to_cpu
+from nbgrad._rare import _trilinear as _trilinear
+from nbgrad._rare import _unsafe_index_put as _unsafe_index_put
+from nbgrad._rare import _weight_norm as _weight_norm
+from nbgrad._rare import _weight_norm_interface as _weight_norm_interface
+from nbgrad._rare import batch_norm_update_stats as batch_norm_update_stats
+from nbgrad._rare import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from nbgrad._rare import embedding_renorm_ as embedding_renorm_
+from nbgrad._rare import frobenius_norm as frobenius_norm
+from nbgrad._rare import get_file_path as get_file_path
+from nbgrad._rare import hash_tensor as hash_tensor
+from nbgrad._rare import lobpcg as lobpcg
+from nbgrad._rare import nuclear_norm as nuclear_norm
+from nbgrad._rare import slice_inverse as slice_inverse
 from nbgrad.accelerator import get_device_module as get_device_module
 from nbgrad.amp.autocast_mode import autocast as autocast
 from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
@@ -100,6 +163,9 @@ from nbgrad.dispatch.stanza import elementwise as elementwise
 from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
 from nbgrad.exchange.files import load as load
 from nbgrad.exchange.files import save as save
+from nbgrad.futures import Future as Future
+from nbgrad.jit import fork as fork
+from nbgrad.jit import wait as wait
 from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
 from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
@@ -231,6 +297,11 @@ jagged: _layout
 long: _dtype
 nan: _float
 newaxis: None
+per_channel_affine: qscheme
+per_channel_affine_float_qparams: qscheme
+per_channel_symmetric: qscheme
+per_tensor_affine: qscheme
+per_tensor_symmetric: qscheme
 pi: _float
 preserve_format: _memory_format
 short: _dtype

@@ -52,7 +52,9 @@ class Whole(NamedTuple):
     scale: float
     zero: int
 
-    scheme = per_tensor_affine
+    @property
+    def scheme(self) -> qscheme:
+        return per_tensor_affine
 
     def told(self) -> list[str]:
         return [f"scale={self.scale}", f"zero_point={self.zero}"]
@@ -68,7 +70,9 @@ class Channels(NamedTuple):
     zeros: Tensor
     axis: int
 
-    scheme = per_channel_affine
+    @property
+    def scheme(self) -> qscheme:
+        return per_channel_affine
 
     def told(self) -> list[str]:
         return [f"scale={self.scales!r}", f"zero_point={self.zeros!r}", f"axis={self.axis}"]
@@ -407,10 +411,14 @@ form("__len__")(lambda self: len(self._held))
 for _name in ("stride", "storage_offset", "is_contiguous", "data_ptr", "is_pinned", "is_shared"):
     form(_name)(lambda self, *args, name=_name, **named: getattr(self._held, name)(*args, **named))
 form("element_size")(lambda self: self._held.element_size())
+
+
+def _turned(name: str) -> property:
+    return property(lambda self: self.with_values(getattr(self._held, name)), doc="With dimensions swapped.")
+
+
 for _name in ("T", "mT"):
-    setattr(
-        QuantizedTensor, _name, property(lambda self, name=_name: self.with_values(getattr(self._held, name)))
-    )
+    setattr(QuantizedTensor, _name, _turned(_name))
 
 
 def _joined(name: str) -> None:
@@ -481,10 +489,13 @@ _again("mean", Tensor.mean)
 _again("masked_fill", Tensor.masked_fill)
 
 
+def _real(t: Any) -> Any:
+    return dequantize(t) if isinstance(t, QuantizedTensor) else t
+
+
 def _compared(name: str) -> None:
     dense = getattr(Tensor, name)
-    real = lambda t: dequantize(t) if isinstance(t, QuantizedTensor) else t  # noqa: E731
-    form(name)(lambda input, other: dense(real(input), real(other)))
+    form(name)(lambda input, other: dense(_real(input), _real(other)))
 
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
@@ -525,7 +536,8 @@ def fill_(self: Any, value: Any) -> Any:
 def item(self: Any) -> float:
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    return float(dequantize(self).item())
+    found: float = dequantize(self).item()
+    return found
 
 
 form("__float__")(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, NoReturn
 
 from nbgrad._holding import refuse
@@ -103,3 +104,31 @@ def dequantize(self: Tensor) -> Tensor:
     tensor([0.3000])
     """
     return to_dtype(self, float32)
+
+
+def _rare() -> Any:
+    return import_module(f"{__name__.partition('.')[0]}._rare")
+
+
+@method
+def hash_tensor(self: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """The exclusive or of all elements' bits, as int64 or float64: `torch.hash_tensor`.
+
+    >>> torch.tensor([1, 2, 7]).hash_tensor()
+    tensor(4, dtype=torch.uint64)
+    """
+    found: Tensor = _rare().hash_tensor(self, dim, keepdim=keepdim, mode=mode)
+    return found
+
+
+@method
+def slice_inverse(
+    self: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Tensor:
+    """A view with the sizes and strides of `src`, of which the tensor was a slice: `torch.slice_inverse`.
+
+    >>> torch.arange(4.0).slice_inverse(torch.arange(4.0)[:2])
+    tensor([0., 1.])
+    """
+    found: Tensor = _rare().slice_inverse(self, src)
+    return found

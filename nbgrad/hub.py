@@ -18,6 +18,8 @@ from urllib.parse import urlparse as urlparse  # libraries take it from here
 _dir: list[str] = []  # what was set
 _AT_ONCE = 1 << 17  # bytes
 
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # of a file's name, which libraries look for
+
 
 def _get_torch_home() -> str:
     """Where PyTorch keeps what programs fetch."""

@@ -79,7 +79,7 @@ STORIES = [
         "utils",
         *("xpu", "mps", "mtia", "multiprocessing"),
         "masked",
-        *("signal", "quasirandom", "_lowrank", "_control", "_vmap_internals", "onnx"),
+        *("signal", "quasirandom", "_lowrank", "_rare", "_control", "_vmap_internals", "onnx"),
         "fx",
         "export",
         "profiler",

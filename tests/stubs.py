@@ -71,10 +71,12 @@ OBJECTS = {  # what PyTorch takes without a look, by the argument's name
 RESULTS = {  # where it is not a Tensor
     "_bool": "allclose can_cast equal is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg is_nonzero "
     "is_coalesced is_pinned is_same_size is_set_to is_signed",
-    "_int": "data_ptr dense_dim dim element_size get_device ndimension nelement numel sparse_dim storage_offset",
+    "_int": "data_ptr dense_dim dim element_size get_device ndimension nelement numel sparse_dim storage_offset "
+    "q_per_channel_axis q_zero_point",
+    "_float": "q_scale",
     "None": "record_stream retain_grad set_anomaly_enabled",
     "Number": "item",
-    "Any": "tolist",
+    "Any": "tolist qscheme",
     "_dtype": "promote_types result_type",
     "_ndarray[Any, Any]": "numpy",
     "UntypedStorage": "untyped_storage",
@@ -87,6 +89,7 @@ RESULTS = {  # where it is not a Tensor
 BY_NAME = {name: result for result, names in RESULTS.items() for name in names.split()}
 PAIRS_ALONG = ("max", "median", "min", "nanmedian")  # a pair only where a dimension is given
 TYPES = {  # values of the package by their type
+    "qscheme": "qscheme",
     "dtype": "_dtype",
     "memory_format": "_memory_format",
     "layout": "_layout",

@@ -135,7 +135,9 @@ def test_every_name_says_what_it_is() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.backends.cuda.sdp_kernel")
-@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+@pytest.mark.filterwarnings(
+    "ignore:The PyTorch API of MaskedTensors", "ignore:at::(nuclear|frobenius)_norm is deprecated"
+)
 def test_examples_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # whether PyTorch is installed here must not matter
     failed = [said for path, text in examples().items() if (said := run(path, text, T))]
@@ -150,6 +152,8 @@ def test_examples_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     "ignore:Sparse invariant checks are implicitly disabled",
     "ignore:torch.sparse.SparseTensor",
     "ignore:The PyTorch API of (nested|MaskedTensors)",
+    "ignore:torch.quantize_per_tensor, torch.quantize_per_channel",
+    "ignore:at::(nuclear|frobenius)_norm is deprecated",
     "ignore:.torch.backends.cuda.sdp_kernel",
 )  # its own
 def test_examples_print_what_torch_prints() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from nbgrad.core.overrides import NOBODY, disabled
 from nbgrad.core.signatures import functions
 from nbgrad.core.tensor import Tensor, storage_of
+from nbgrad.memory.device import device
+from nbgrad.memory.gpu import device_count
 from nbgrad.ops.linear.systems import LinAlgError as LinAlgError
 from nbgrad.ops.linear.systems import _LinAlgError as _LinAlgError
 from nbgrad.ops.make.generator import Generator as Generator
@@ -23,6 +25,21 @@ TensorBase = Tensor
 _TensorMeta = type(Tensor)
 has_spectral = False
 _has_cuda = _has_cudnn = _has_magma = _has_mkldnn = _has_mps = _has_xpu = False
+
+
+def _get_accelerator(check: bool | None = None) -> Any:
+    """The device of which there is more than the CPU, or that."""
+    return device("cuda" if device_count() else "cpu")
+
+
+def _get_cudnn_enabled() -> bool:
+    """Whether cuDNN would be used, as the switch stands."""
+    return bool(import_module(f"{__name__.partition('.')[0]}.backends.cudnn").enabled)
+
+
+def _mps_is_available() -> bool:
+    """Whether there is a device of this kind: no."""
+    return False
 
 
 def _get_tracing_state() -> None:

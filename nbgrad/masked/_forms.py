@@ -118,12 +118,17 @@ def _both(data: Any, mask: Any) -> Any:
 
 for _name in _MOVING.split():
     _moving(_name)
-for _name in ("T", "mT", "H", "mH"):
-    setattr(
-        MaskedTensor,
-        _name,
-        property(lambda self, name=_name: masked(getattr(self._held, name), getattr(self._mask, name))),
+
+
+def _turned(name: str) -> property:
+    return property(
+        lambda self: _both(getattr(self._held, name), getattr(self._mask, name)),
+        doc="With dimensions swapped.",
     )
+
+
+for _name in ("T", "mT", "H", "mH"):
+    setattr(MaskedTensor, _name, _turned(_name))
 
 
 def _joining(*names: str) -> None:

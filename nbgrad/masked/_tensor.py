@@ -77,18 +77,22 @@ class MaskedTensor(Holding):
         """Other data that is there in the same places."""
         return masked(values, self._mask)
 
-    def values_in(self, t: Any) -> Tensor:
+    def values_in(self, t: Any) -> Any:
         """What a tensor has as data, which is there in the same places."""
         if isinstance(t, MaskedTensor):
             if not same(self._mask, t._mask):
                 raise ValueError("a and b must have matching masks")
             return t._held
-        return t  # type: ignore[no-any-return]
+        return t
 
     @property
     def data(self) -> Any:
         """The same without history."""
         return self.with_values(self._held.data)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._held.data = self.values_in(value)
 
     def get_data(self) -> Tensor:
         """The data, also what is masked. Of that no gradient comes back.

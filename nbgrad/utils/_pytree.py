@@ -369,6 +369,11 @@ def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
     return (is_leaf is not None and is_leaf(tree)) or node_type(tree) not in SUPPORTED_NODES
 
 
+def _is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """`tree_is_leaf`, by its former name."""
+    return tree_is_leaf(tree, is_leaf)
+
+
 # ---------------------------------------------------------------- over trees
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from nbgrad.base.tables import PLANS, Table
@@ -12,7 +13,7 @@ from nbgrad.base.warn import warn_once
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import NO_VALUES
 from nbgrad.core.tensor import Tensor, common
-from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap, usually_writes
+from nbgrad.dispatch.elementwise import differentiable, inplace, into, no_overlap, overlap, usually_writes
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
 from nbgrad.kernels import faults
@@ -58,6 +59,7 @@ from nbgrad.ops.reduce.sums import any as any_of
 from nbgrad.ops.views.copy import clone, dense_copy, scalar, to_dtype, zeros
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.ops.views.slices import narrow
+from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- an index per element: gather, scatter
 
@@ -116,6 +118,17 @@ def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tenso
     return into(name, out, result, (input,))
 
 
+def _sparse_gradient(g: Tensor, input_spec: Spec, dim: int, index: Tensor) -> Tensor:
+    from_index = import_module(f"{__name__.partition('.')[0]}.sparse._gradients").of_places
+    made: Tensor = from_index(g, dim, index, tuple(input_spec.shape))
+    return made
+
+
+@differentiable("Gather", input=_sparse_gradient)
+def _gather_of_places(input: Tensor, *, dim: int, index: Tensor) -> Tensor:
+    return gather(input, dim, index)
+
+
 @reads(_gather, grid)
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
@@ -137,6 +150,8 @@ def gather(
                     "be no larger than self "
                     f"{list(input.shape)} apart from dimension {d}"
                 )
+    if sparse_grad and state.grad and input._rg and input.is_leaf and not state.active:
+        return _gather_of_places(input, dim=d, index=index.detach().clone())
     result = _gather(input, place=_grid("gather", input, dim, index, "input", _kept(input)))
     return result if out is None else _apart_into("gather", out, result, input, index)
 

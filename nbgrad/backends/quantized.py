@@ -1,0 +1,3 @@
+"""Which library multiplies quantised matrices: none."""
+
+engine, supported_engines = "none", ["none"]
