@@ -6,7 +6,7 @@ such; and that a load which it makes again finds what the forward sweep found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from nbgrad.adjoints import ops
@@ -922,6 +922,36 @@ def operand(p: Program, s: Fill, place: int) -> View:
 def only_added(loop: Loop, head: str, last: Expr) -> bool:
     """Is the carried value a sum, which nothing but the sum reads?"""
     return last == Name(head) or _sum_of(loop.body, head, last) is not None
+
+
+def extreme_of(loop: Loop, head: str, last: Expr) -> str:
+    """`max` or `min`, where the carried value is that of itself and something, and nothing else reads it."""
+    if isinstance(last, Name):
+        made = [q for q in loop.body if isinstance(q, Let) and q.name == last.name]
+        again = [q for q in _flat(loop) if any(last.name in names(e) for e in exprs(q))]
+        if len(made) != 1 or again != [loop]:
+            return ""
+        last = made[0].value
+    found = isinstance(last, Apply) and last.op in ("max", "min") and last.args[0] == Name(head)
+    uses = sum(n == Name(head) for q in _flat(loop) for e in exprs(q) for n in walk(e))
+    return last.op if isinstance(last, Apply) and found and len(last.args) == 2 and uses == 1 else ""
+
+
+def share_extremes(p: Program, moving: Iterable[str] = ()) -> None:
+    """Threads that take parts of loops over some arrays may take parts of those, too, that look for extremes of these and do nothing
+    else: they are the same whoever looks where."""
+    loops = [s for s in statements(p.body) if isinstance(s, Loop) and s.parallel]
+    turns = ((s, load) for s in loops for q in _flat(s) for e in exprs(q) for load in loads(e))
+    long = {load.base for s, load in turns if Name(s.var) in load.index}
+    for s in p.body if long else ():
+        if not isinstance(s, Loop) or s.test is not None or s.trips or s.stopped is not None or s.steps:
+            continue
+        plain = bool(s.carried) and not s.saved and all(isinstance(q, Let) for q in s.body)
+        own = {n for q in (s, *s.body) for n in sets(q)}
+        if plain and not own & set(moving) and any(reads(q) & long for q in (s, *s.body)):
+            s.parallel = s.parallel or all(
+                p.kinds[n] == "float" and extreme_of(s, n, last) for n, _, last in s.carried
+            )
 
 
 def _sum_of(block: Block, first: str, last: Expr) -> set[str] | None:

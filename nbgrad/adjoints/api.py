@@ -498,9 +498,9 @@ class Differentiable:
     ) -> tuple[Any, ...]:
         """The Hessian times a vector, of which there is a part for each argument, None for those that stay; the value must be one float."""
         given = self._bound(args)
-        made = self._make("adjoint", self._kinds(given), self._asked(wrt, None))
+        made, flat = self._made_for("adjoint", given, self._asked(wrt, None))
         moving = self._moving(made.program, given, self._aligned(args, vectors))
-        curved = self._curved(made, self._flat(given), moving)
+        curved = self._curved(made, flat, moving)
         return tuple([curved[k] for k in made.asked])
 
     def _curved(self, made: Made, flat: Sequence[Any], moving: Mapping[str, Any]) -> list[Any]:
@@ -511,7 +511,7 @@ class Differentiable:
         own = [copied(a) if n in made.written else a for n, a in zip(p.params, flat)]
         given = [*own, *bars.values(), 1.0]
         of_bars = second.names[len(p.params) : -1]
-        of = second._make("tangent alone", second._kinds(given), (*sorted({*made.wrt, *moving}), *of_bars))
+        of, _ = second._made_for("tangent alone", given, (*sorted({*made.wrt, *moving}), *of_bars))
         moved, arrays = second._along(of, given, moving)
         scalars = iter(moved[len(p.results) :])
         curved = {n: arrays[bar] for n, bar in zip(bars, of_bars)}

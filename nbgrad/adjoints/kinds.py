@@ -17,6 +17,11 @@ from nbgrad.adjoints.build import Keys
 from nbgrad.adjoints.expressions import held_by
 from nbgrad.adjoints.ir import Form, Several
 from nbgrad.adjoints.lower import ArrayOf, Kind, Known, PartialOf, Scalar, TupleOf
+from nbgrad.base.tables import Table
+
+_arrays: Table[tuple[int, np.dtype[Any]], ArrayOf] = Table(
+    "adjoints.kinds.arrays", 256
+)  # as NumPy takes long to say what a dtype is called
 
 
 def kind_of(a: Any, name: str = "the argument") -> Kind:
@@ -64,13 +69,16 @@ def parts_of(a: Any) -> list[Any] | None:
 
 
 def _array(rank: int, dtype: np.dtype[Any], name: str) -> ArrayOf:
+    known = _arrays.get((rank, dtype))
+    if known is not None:
+        return known
     if dtype.kind not in "fiub" or dtype.itemsize > 8 or str(dtype) == "float16":
         raise TypeError(f"{name} is an array of {dtype}; float32, float64, integers and bool are taken")
     if rank == 0:
         raise TypeError(f"{name} is an array without dimensions; pass a number, or an array of one element")
     if not dtype.isnative:
         raise TypeError(f"{name} is an array in another machine's order of bytes")
-    return ArrayOf(rank, str(dtype))
+    return _arrays.keep((rank, dtype), ArrayOf(rank, str(dtype)))
 
 
 def told_by(a: Any) -> Any:

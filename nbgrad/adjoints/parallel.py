@@ -8,9 +8,10 @@ What a line does is read from its tree, so that no name and no string in it is t
 from __future__ import annotations
 
 import ast
+import functools
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from nbgrad.kernels.launch import get_num_threads
 
 _PARTS = 16
 _SHADOWS = 1 << 26  # bytes of all parts' own arrays
+_EXTREMES: dict[str, Callable[[float, float], float]] = {"max": max, "min": min}
 _SHORT = 1e-4  # seconds: a loop that takes less is not worth waking anyone
 
 Nodes = Sequence[ast.stmt]
@@ -46,6 +48,7 @@ class Turns(Step):
     count: int | tuple[str, int | None]  # a number, a name, or how long an array is along an axis
     shared: list[str]  # arrays that each part adds to its own of
     sums: dict[str, float]  # numbers that each part adds up, and what they begin from
+    extremes: dict[str, str]  # `max` or `min`, of numbers that each part begins from what they are
     seconds: float = 0.0  # that a turn took when the loop last ran
 
 
@@ -214,16 +217,20 @@ def _turns(
         if not head.reverse or added != uses:
             raise Alone(head)
         shared.append(n)
+    extremes = {n: head.zeros[n] for n in sums if head.zeros.get(n) in _EXTREMES}
+    sums = [n for n in sums if n not in extremes]
     zeros = {n: head.zeros.get(n, "0.0") for n in sums}
-    takes = sorted((every | words(parsed([scratch[n] for n in fresh]))) & known - {*fresh, *sums, *shared})
+    takes = sorted(
+        (every | words(parsed([scratch[n] for n in fresh]))) & known - {*fresh, *sums, *extremes, *shared}
+    )
     count = _count(ast.parse(head.trips, mode="eval").body)
     if count is None:
         raise Alone(head)
     taken = every | known | set(scratch)
     numbers = [_unlike(n, taken) for n in ("part", "first_part", "last_part", "number_of_parts", "turns")]
     own_part, first, last, count_of_parts, all_turns = numbers
-    of_parts = {n: _unlike(f"parts_of_{n}", taken) for n in (*shared, *sums)}
-    begin = [f"{n} = {of_parts[n]}[{own_part}]" for n in shared]
+    of_parts = {n: _unlike(f"parts_of_{n}", taken) for n in (*shared, *sums, *extremes)}
+    begin = [f"{n} = {of_parts[n]}[{own_part}]" for n in (*shared, *extremes)]
     begin += [f"{n} = {zero}" for n, zero in zeros.items()] + [scratch[n] for n in fresh]
     edges = [f"{all_turns} * {k} // {count_of_parts}" for k in (own_part, f"({own_part} + 1)")]
     lines: Lines = [
@@ -232,13 +239,14 @@ def _turns(
             *begin,
             f"for {head.counter} in range({', '.join(edges)}):",
             body,
-            *(f"{of_parts[n]}[{own_part}] = {n}" for n in sums),
+            *(f"{of_parts[n]}[{own_part}] = {n}" for n in (*sums, *extremes)),
         ],
         returned([]),
     ]
     params = [first, last, count_of_parts, all_turns, *takes, *of_parts.values()]
     call = _compiled(own, params, lines, text.known, helpers, made_from)
-    return Turns(call, takes, sums, count, shared, {n: ast.literal_eval(zero) for n, zero in zeros.items()})
+    starts = {n: ast.literal_eval(zero) for n, zero in zeros.items()}
+    return Turns(call, takes, [*sums, *extremes], count, shared, starts, extremes)
 
 
 def _unlike(name: str, taken: set[str]) -> str:
@@ -323,9 +331,12 @@ class Split:
         parts = max(1, min(_PARTS, count, _SHADOWS // max(size, 1)))
         shared = [np.zeros((parts, *env[n].shape), env[n].dtype) for n in step.shared]
         sums = [np.empty(parts, type(zero)) for zero in step.sums.values()]
-        _deal(step, [parts, count, *[env[n] for n in step.takes], *shared, *sums])
+        extremes = [np.full(parts, env[n], np.float64) for n in step.extremes]
+        _deal(step, [parts, count, *[env[n] for n in step.takes], *shared, *sums, *extremes])
         for n, of_parts in zip(step.sums, sums):
             env[n] = sum(of_parts.tolist(), env[n])
+        for (n, how), of_parts in zip(step.extremes.items(), extremes):
+            env[n] = functools.reduce(_EXTREMES[how], of_parts.tolist(), float(env[n]))
         for n, each in zip(step.shared, shared):
             env[n] += each.sum(0)
 

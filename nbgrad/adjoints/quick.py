@@ -1,6 +1,6 @@
 """From a text that reads well to the one that Numba compiles: arrays are made before the loops that use them, sums and extremes of
-innermost loops may be taken in any order, functions of numbers are the library's own where loops are made vectors, and loops that other
-counters bound are no vectors where they are short.
+innermost loops may be taken in any order, functions of numbers are the library's own where loops are made vectors, loops that other
+counters bound are no vectors where they are short, and neighbours go strip by strip (`strips.py`).
 
 Promises who compiles the same numbers to rounding. Nothing is differentiated after this, so each step forgets what the next order would
 need to know: that an array is a turn's own, that a sum has an order.
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbgrad.adjoints.ir import Program
+from nbgrad.adjoints.strips import by_strips
 from nbgrad.kernels import functions
 from nbgrad.kernels.functions import ELEMENTARY
 
@@ -85,6 +86,7 @@ def quicker(text: str, names: Names) -> str:
             _any_order(loop.body, names.floats)
             _own_functions(loop.body)
     function.body = _short_apart(function.body, set())
+    by_strips(function)
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeGuard
 
-from nbgrad.adjoints.analyse import Plan, Policy, contributions, operand
+from nbgrad.adjoints.analyse import Plan, Policy, contributions, operand, share_extremes
 from nbgrad.adjoints.build import Builder
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
@@ -62,6 +62,7 @@ class Adjoint(Sweep):
         self.wrt, self.values = list(wrt), values
         self.plan = Plan(program, wrt, policy)
         self.active = self.plan.active
+        share_extremes(program, self.active.names)
         self.bars: dict[str, str] = {}
         self.touched: set[str] = (
             set()

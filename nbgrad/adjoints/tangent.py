@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad.adjoints import ops
-from nbgrad.adjoints.analyse import Activity, hoist_loads, only_added, operand
+from nbgrad.adjoints.analyse import Activity, extreme_of, hoist_loads, only_added, operand, share_extremes
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
@@ -123,10 +123,15 @@ class Sweep:
     def dealt(self, s: Loop, head: str) -> str:
         """The head of a loop, of which threads may take parts where its turns hand on nothing but sums."""
         own = {n for n, _, _ in s.carried}
-        alone = any(n in s.saved or not only_added(s, n, last) for n, _, last in s.carried)
+        extremes = {n: extreme_of(s, n, last) for n, _, last in s.carried}
+        alone = any(n in s.saved or not (extremes[n] or only_added(s, n, last)) for n, _, last in s.carried)
+        moving = self.beside(own)
         if not s.parallel or alone or any(self.p.kinds[n] == "bool" for n in own):
             return head
-        return parallel(s.counter, self.w.text(s.count), s.var, self.sums(s) | self.beside(own))
+        if any(extremes[n] and (moving or self.p.kinds[n] != "float") for n in own):
+            return head
+        folds = {n: how for n, how in extremes.items() if how}
+        return parallel(s.counter, self.w.text(s.count), s.var, self.sums(s) | moving | folds)
 
     def sums(self, s: Loop) -> dict[str, str]:
         """What a loop carries, and what a part of it begins from."""
@@ -168,6 +173,7 @@ def added(target: str, e: Expr, w: Writer) -> str:
 def primal(program: Program, wraparound: bool = True) -> Text:
     """The program as it is."""
     hoist_loads(program)
+    share_extremes(program)
     sweep = Sweep(program, wraparound)
     body = sweep.forwards(program.body)
     return function_text(program.name, program.params, body, [result(sweep.w, r) for r in program.results])
@@ -184,6 +190,7 @@ class Tangent(Sweep):
         super().__init__(program, wraparound)
         hoist_loads(program)
         self.activity = Activity(program, wrt, forwards=True)
+        share_extremes(program, self.activity.names)
         self.wrt, self.values = list(wrt), values
         self.dots: dict[str, str] = {}
         read = {b for s in statements(program.body) for b in reads(s)}

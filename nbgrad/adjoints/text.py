@@ -35,7 +35,7 @@ def parallel(
     passed: Sequence[str] = (),
     reverse: bool = False,
 ) -> Parallel:
-    """`sums`: the names, and what each begins from."""
+    """`sums`: the names, and what each begins from, or `max` or `min` of one that is that of all."""
     head = Parallel(f"for {counter} in prange({count}):")
     head.counter, head.trips = counter, count
     head.here = (counter, var)

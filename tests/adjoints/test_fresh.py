@@ -5,6 +5,7 @@ from __future__ import annotations
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 import math
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,53 @@ def agreed(function: Any, args: Any) -> frozenset[str]:
     for a, b in zip(zeros, others):
         assert np.array_equal(a, b)
     return written
+
+
+def powers(x, w):
+    s = 0.0
+    for i in range(len(x)):
+        s += math.exp(x[i]) * w[i]
+    return s
+
+
+def powers_by_rows(x):
+    s = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            s += math.exp(x[i, j])
+    return s
+
+
+def called_twice(x):
+    s = 0.0
+    for i in range(len(x)):
+        s += math.exp(x[i]) * math.tan(x[i])
+    return s
+
+
+def some_of_it(x):
+    s = 0.0
+    for i in range(len(x) // 2):
+        s += math.exp(x[i])
+    return s
+
+
+@pytest.mark.parametrize(
+    "function, args, saved",
+    [
+        (powers, (V, W), 0),
+        (powers_by_rows, (M,), 1),  # a row at a time
+        (powers, (V.astype(np.float32), W), 1),
+        (called_twice, (V,), 1),  # of two
+        (some_of_it, (V,), 1),
+    ],
+)
+def test_what_is_saved_stands_in_the_gradient(function: Any, args: Any, saved: int) -> None:
+    """Where that is written right after it is read, in an array of the same kind."""
+    f = differentiable(function)
+    made = f._make("adjoint", f._kinds(args), None)
+    agreed(function, args)
+    assert len(set(re.findall(r"saved\w*", made.fresh[0].text))) == saved, made.fresh[0].text
 
 
 HEADS = {

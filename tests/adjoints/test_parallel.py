@@ -70,6 +70,52 @@ def gathered(x, at):
     return y[0] * y[1] + y[2]
 
 
+def spanned(x):
+    """Extremes of what threads take parts of, without a derivative."""
+    top, bottom = x[0], x[0]
+    for i in range(1, len(x)):
+        top = max(top, x[i])
+        bottom = min(bottom, x[i])
+    s = 0.0
+    for i in prange(len(x)):
+        s += math.exp(x[i] - np.floor(top))
+    return s + np.ceil(bottom)
+
+
+def scaled(x):
+    """One with a derivative, which the turn has that it is from."""
+    top = x[0]
+    for i in range(1, len(x)):
+        top = max(top, x[i])
+    s = 0.0
+    for i in prange(len(x)):
+        s += math.exp(x[i] - top)
+    return s
+
+
+def others(x, a):
+    """Of few numbers that no threads look at."""
+    top = a[0]
+    for i in range(1, len(a)):
+        top = max(top, a[i])
+    s = 0.0
+    for i in prange(len(x)):
+        s += math.exp(x[i] - np.floor(top))
+    return s
+
+
+def unlike_an_extreme(x):
+    """Who is counted among them reads how far the loop is."""
+    top, rises = x[0], 0
+    for i in range(1, len(x)):
+        rises += top < x[i]
+        top = max(top, x[i])
+    s = 0.0
+    for i in prange(len(x)):
+        s += math.exp(x[i] - np.floor(top))
+    return s + rises
+
+
 DRAW = np.random.default_rng(0)
 CASES = {
     "layer": (layer, (DRAW.normal(size=(37, 3)), DRAW.normal(size=(3, 4)), DRAW.normal(size=4)), [1, 1, 2]),
@@ -77,6 +123,10 @@ CASES = {
     "smoothed": (smoothed, (DRAW.normal(size=40), DRAW.normal(size=40)), [1, 1, 2]),
     "running": (running, (DRAW.normal(size=9), 0.7), [0, 0, 0]),
     "gathered": (gathered, (DRAW.normal(size=9), np.array([0, 1, 2] * 3)), [0, 0, 1]),
+    "spanned": (spanned, (DRAW.normal(size=50),), [2, 1, 3]),
+    "scaled": (scaled, (DRAW.normal(size=50),), [2, 1, 2]),
+    "others": (others, (DRAW.normal(size=50), DRAW.normal(size=5)), [1, 1, 2]),
+    "unlike_an_extreme": (unlike_an_extreme, (DRAW.normal(size=50),), [1, 1, 2]),
 }
 
 
@@ -131,6 +181,31 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
     assert found[0] == found[1] == found[2]
     _, moved = f.jvp(args, [np.ones_like(a) for a in args])
     assert moved == pytest.approx(sum(np.sum(g) for g in grads), rel=1e-9)
+
+
+@pytest.mark.parametrize("at", [(), (0,), (3,), (17, 18, 49)])
+def test_extremes_pass_over_nans(at: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Python's do, but for one that comes first."""
+    monkeypatch.setattr(functions, "Compiled", lambda function, text, helpers: function)
+    x = DRAW.normal(size=50)
+    x[[*at]] = np.nan
+    f = differentiable(both_ends)
+    made = f._make("primal", f._kinds((x,)), None)
+    pieces = cut(made.name, made.text, made.helpers)
+    assert turns(pieces) == 2
+    assert pieces is not None
+    np.testing.assert_array_equal(pieces(x), both_ends(x))
+
+
+def both_ends(x):
+    top, bottom = x[0], x[0]
+    for i in range(1, len(x)):
+        top = max(top, x[i])
+        bottom = min(bottom, x[i])
+    s = 0
+    for i in prange(len(x)):
+        s += 1 if x[i] > 0.0 else 0
+    return top, bottom, s
 
 
 def waves(x):
