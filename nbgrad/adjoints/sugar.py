@@ -321,12 +321,11 @@ class _Plain(ast.NodeTransformer):
                 return [ast.Expr(_call(CHANGES, _load(name))), _set(self.counter(name), ast.Constant(0))]
             if f.attr == "pop" and not given:
                 return self.shorter(name)
-        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.attr == "update":
+        owner = f.value if isinstance(f, ast.Attribute) and f.attr == "update" else None
+        if isinstance(owner, ast.Name) and owner.id in self.dicts:
             assert isinstance(s.value, ast.Call)
-            merged = ast.Call(
-                _load(MERGE), [ast.Constant(f.value.id), f.value, *s.value.args], s.value.keywords
-            )
-            return _set(f.value.id, self.visit(merged))
+            merged = ast.Call(_load(MERGE), [ast.Constant(owner.id), owner, *s.value.args], s.value.keywords)
+            return _set(owner.id, self.visit(merged))
         return self.generic_visit(s)
 
     # ------------------------------------------------ lists

@@ -3,6 +3,7 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 import math
+import types
 
 import numpy as np
 
@@ -303,3 +304,16 @@ def popped_and_pushed(x):
     first = held[0]
     held[0] = x * 7.0
     return last[0] * held[2][1] + first[1] * held[0][2]
+
+
+def _damped(y, a):
+    y *= a
+
+
+RULES = types.SimpleNamespace(update=_damped)
+
+
+def update_of_an_object(x, a):
+    y = x * 1.0
+    RULES.update(y, a)
+    return np.sum(y * y)
