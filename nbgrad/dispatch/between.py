@@ -62,7 +62,19 @@ class _Turned:
         self.noted.record(result, tuple([tensors[k] for k in self.order]))
 
 
-def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | _Turned | None:
+class _First:
+    """What records calls of which the first result alone is the op's."""
+
+    __slots__ = ("noted",)
+
+    def __init__(self, noted: Prepared | _Turned) -> None:
+        self.noted = noted
+
+    def record(self, result: Any, tensors: Sequence[Tensor]) -> None:
+        self.noted.record(result[0], tuple(tensors))
+
+
+def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | _Turned | _First | None:
     """What gives the results of `run`, of such tensors, the record that these results of a call have: one node, of an op of these tensors,
     whose settings are no values of theirs."""
     outs = found if isinstance(found, tuple) else (found,)
@@ -70,6 +82,11 @@ def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | _Tur
     if shared.rare or not isinstance(node, Node) or type(node.rule) is not OpRule or node.static is None:
         return None
     (static, specs, made), op = node.static, node.rule.op
+    first = type(made) is not tuple and len(outs) > 1
+    if first:  # the others tell how it went
+        if not all([isinstance(t, Tensor) and not t._rg for t in outs[1:]]):
+            return None
+        outs = outs[:1]
     if op.variadic or op.views or op.shapes or not all([_settles(v) for v in static.values()]):
         return None
     # In another order only where each can be told from the others by how it lies.
@@ -94,8 +111,9 @@ def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | _Tur
         or any([at for at, _ in asked[len(node.next) :]])
     ):
         return None
-    noted = Prepared(op, specs, static, run)
-    return _Turned(noted, order) if turned else noted
+    noted: Prepared | _Turned = Prepared(op, specs, static, run)
+    noted = _Turned(noted, order) if turned else noted
+    return _First(noted) if first else noted
 
 
 def _settles(x: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.quick import Quick, quickly
 from nbgrad.memory.layout import contiguous_format, suggested_format
@@ -23,6 +23,12 @@ def _copied(input: Spec, split: Sequence[int], order: Sequence[int], shape: Sequ
     parts = input.like(tuple(split))
     moved = input.like(tuple([split[d] for d in order]), tuple([parts.strides[d] for d in order]))
     return copier(moved, moved.dense(), shown=input.like(tuple(shape)))
+
+
+def _as(input: Tensor, moved: Tensor, shape: Sequence[int]) -> Tensor:
+    """A copy in another shape, in the format of `input`: a tensor of its own, no view of that copy."""
+    made = in_format_of(input, reshape(moved, tuple(shape)))
+    return wrap(made._buf, made._spec)
 
 
 def _quick_shuffle(input: Spec, upscale_factor: Any) -> Quick | None:
@@ -61,7 +67,7 @@ def _shuffle(input: Tensor, *, r: int) -> Tensor:
     n, (*lead, c, h, w) = input.ndim - 3, input.shape
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
     moved = permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return in_format_of(input, reshape(dense_copy(moved), (*lead, c // (r * r), h * r, w * r)))
+    return _as(input, dense_copy(moved), (*lead, c // (r * r), h * r, w * r))
 
 
 @differentiable(
@@ -74,7 +80,7 @@ def _unshuffle(input: Tensor, *, r: int) -> Tensor:
     n, (*lead, c, h, w) = input.ndim - 3, input.shape
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     moved = permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return in_format_of(input, reshape(dense_copy(moved), (*lead, c * r * r, h // r, w // r)))
+    return _as(input, dense_copy(moved), (*lead, c * r * r, h // r, w // r))
 
 
 @differentiable(
@@ -87,7 +93,7 @@ def _mix(input: Tensor, *, groups: int) -> Tensor:
     batch, c, *rest = input.shape
     split = reshape(input, (batch, groups, c // groups, *rest))
     moved = dense_copy(permute(split, (0, 2, 1, *range(3, input.ndim + 1))))
-    return in_format_of(input, reshape(moved, tuple(input.shape)))
+    return _as(input, moved, tuple(input.shape))
 
 
 @quickly(_quick_shuffle, devices=True)

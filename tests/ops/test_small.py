@@ -646,3 +646,26 @@ def test_factors_by_the_short_way_are_torchs(torch: Any, dtype: str) -> None:
             T.linalg.ldl_solve(T.eye(2), T.tensor([1, 5], dtype=T.int32), T.ones(2, 1))
         with pytest.raises(RuntimeError, match="Pivots given to lu_solve"):
             T.linalg.lu_solve(T.eye(2), T.tensor([1, 5], dtype=T.int32), T.ones(2, 1))
+
+
+@pytest.mark.parametrize("function", ["pixel_shuffle", "pixel_unshuffle", "channel_shuffle"])
+def test_channels_and_places_traded_are_no_views(function: str) -> None:
+    """They have memory of their own, by the long way and the short one: a write is recorded."""
+    for _ in range(3):
+        x = T.arange(64.0).view(1, 4, 4, 4).requires_grad_()
+        y = getattr(T.nn.functional, function)(x, 2)
+        assert y._base is None and y.grad_fn.name().lower().endswith("shufflebackward0")
+        y.mul_(2.0)
+        y.sum().backward()
+        assert x.grad is not None and bool((x.grad == 2).all())
+
+
+def test_factors_that_tell_how_it_went_are_recorded_by_the_short_way() -> None:
+    for _ in range(3):
+        x = (4 * T.eye(3) + T.ones(3, 3)).requires_grad_()
+        low, failed = T.linalg.cholesky_ex(x)
+        LU, _, info = T.linalg.lu_factor_ex(x)
+        assert not failed.requires_grad and not info.requires_grad and not (failed + info).any()
+        low.diagonal().log().sum().backward()
+        assert x.grad is not None and x.grad.allclose(T.linalg.inv(x.detach()) / 2, atol=1e-5)
+        assert LU.grad_fn.name() == "LinalgLuFactorExBackward0"

@@ -150,6 +150,7 @@ def _singular(name: str, infos: _Array) -> RuntimeError:
     )
 
 
+@quickly(small.lu_factor_ex)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     """`lu_factor` that refuses nothing, and says in `info` what went wrong: the place, counted from 1, of the first pivot that is 0, or 0
     if there is none. With `check_errors` it refuses that all the same.

@@ -408,15 +408,21 @@ def _eliminating(A: Spec) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
     return eliminated
 
 
-def lu_factor(A: Spec, *, pivot: Any, out: Any) -> Quick | None:
+def lu_factor_ex(A: Spec, *, pivot: Any, check_errors: Any, out: Any) -> Quick | None:
+    return None if check_errors else lu_factor(A, pivot=pivot, out=out, refuses=False)
+
+
+def lu_factor(A: Spec, *, pivot: Any, out: Any, refuses: bool = True) -> Quick | None:
     if out is not None or not pivot or not is_small(A):
         return None
     *batch, m, n = tuple(A.shape)
-    run, make, named = _eliminating(A), _columns(A, m, n), maker("linalg_lu_factor")
-    of_pivots = _lines(A, (*batch, min(m, n)), dtypes.int32)
+    run, make, named = _eliminating(A), _columns(A, m, n), maker(f"linalg_lu_factor{'_ex' * (not refuses)}")
+    of_pivots, of_infos = (_lines(A, (*batch, *more), dtypes.int32) for more in ((min(m, n),), ()))
 
     def found(t: Tensor) -> Any:
         a, pivots, infos = run(t)
+        if not refuses:
+            return named((make(a), of_pivots(pivots), of_infos(infos)))
         return None if np.count_nonzero(infos) else named((make(a), of_pivots(pivots)))
 
     return found
