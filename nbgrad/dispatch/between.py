@@ -111,8 +111,8 @@ def noted_as(found: Any, tensors: Sequence[Tensor], run: Run) -> Prepared | _Tur
         or any([at for at, _ in asked[len(node.next) :]])
     ):
         return None
-    noted: Prepared | _Turned = Prepared(op, specs, static, run)
-    noted = _Turned(noted, order) if turned else noted
+    plain = Prepared(op, specs, static, run)
+    noted = _Turned(plain, order) if turned else plain
     return _First(noted) if first else noted
 
 
