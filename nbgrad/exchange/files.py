@@ -449,8 +449,22 @@ def save(
     elif isinstance(f, (str, os.PathLike)):
         with replacing(f) as file:
             _write(obj, file, os.path.splitext(os.path.basename(f))[0] or "archive")
-    else:
+    elif _seeks(f):
         _write(obj, f, "archive")
+    else:  # a pipe, or what sends bytes on when it is flushed
+        whole = io.BytesIO()
+        _write(obj, whole, "archive")
+        f.write(whole.getvalue())
+        if hasattr(f, "flush"):
+            f.flush()
+
+
+def _seeks(file: BinaryIO) -> bool:
+    try:
+        file.seek(file.tell())
+    except (AttributeError, OSError, NotImplementedError):
+        return False
+    return True
 
 
 def _write(obj: object, file: BinaryIO, root: str) -> None:

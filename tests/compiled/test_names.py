@@ -236,3 +236,7 @@ def test_a_module_is_compiled_where_it_stands(backend: str | None) -> None:
         assert "forward" not in vars(copied)
         copied.load_state_dict(copied.state_dict())
     assert copy.deepcopy(model)(x).tolist() == want
+
+
+def test_a_library_is_told_that_compiling_is_possible() -> None:
+    assert T._dynamo.is_dynamo_supported()

@@ -783,3 +783,27 @@ def test_a_file_cannot_write_to_what_a_tensor_is(place: str) -> None:
     changed = rewritten(file.getvalue(), lambda _, data: data.replace(b"\x04\x00\x00\x00mark", told))
     with T.serialization.safe_globals([_Marked]), pytest.raises(pickle.UnpicklingError, match="slot"):
         T.load(changed)
+
+
+def test_what_only_writes_and_flushes_is_written_to() -> None:
+    class Sender:
+        """As skorch's, which sends on what was written when it is flushed."""
+
+        def __init__(self) -> None:
+            self.written = b""
+            self.sent: list[bytes] = []
+
+        def write(self, data: bytes) -> int:
+            self.written += data
+            return len(data)
+
+        def flush(self) -> None:
+            self.sent.append(self.written)
+
+        def tell(self) -> int:
+            raise NotImplementedError("Tell is not (yet) implemented")
+
+    held, sender = io.BytesIO(), Sender()
+    T.save({"weight": T.ones(2)}, held)
+    T.save({"weight": T.ones(2)}, sender)
+    assert sender.sent == [held.getvalue()]
