@@ -183,26 +183,29 @@ def multi_head_attention_forward(
             raise RuntimeError(
                 f"The shape of the {ndim}D attn_mask is {attn_mask.shape}, but should be {fits[3 - ndim :]}."
             )
+    masks: Any = attn_mask, key_padding_mask
+    if bias_k is not None:
+        for name, static in (("key", static_k), ("value", static_v)):
+            if static is not None:
+                raise AssertionError(f"bias cannot be added to static {name}.")
+        k, v = (_appended(t, b.repeat(1, batch, 1)) for t, b in ((k, bias_k), (v, bias_v)))
+        masks = map(_open, masks)
+    q, k, v = (t.reshape(t.shape[0], batch * num_heads, size).transpose(0, 1) for t in (q, k, v))
+    k = k if static_k is None else _checked_static("k", static_k, batch * num_heads, size)
+    v = v if static_v is None else _checked_static("v", static_v, batch * num_heads, size)
+    if add_zero_attn:
+        k, v = (
+            _appended(t.transpose(0, 1), t.new_zeros(1, t.shape[0], size)).transpose(0, 1) for t in (k, v)
+        )
+        masks = map(_open, masks)
+    attn_mask, key_padding_mask = masks
     if key_padding_mask is not None:
-        for d, n in enumerate((batch, key.shape[0])):
+        for d, n in enumerate((batch, k.shape[1])):
             if key_padding_mask.shape[d] != n:
                 raise AssertionError(
                     f"Expected key_padded_mask.shape[{d}] to be {n}, but got {key_padding_mask.shape[d]}"
                 )
     mask = _joined_mask(batch, num_heads, attn_mask, key_padding_mask)
-    if bias_k is not None:
-        k, v = (_appended(t, b.repeat(1, batch, 1)) for t, b in ((k, bias_k), (v, bias_v)))
-        mask = _open(mask)
-    q, k, v = (t.reshape(t.shape[0], batch * num_heads, size).transpose(0, 1) for t in (q, k, v))
-    if static_k is not None:
-        k = static_k
-    if static_v is not None:
-        v = static_v
-    if add_zero_attn:
-        k, v = (
-            _appended(t.transpose(0, 1), t.new_zeros(1, t.shape[0], size)).transpose(0, 1) for t in (k, v)
-        )
-        mask = _open(mask)
     q, k, v = (t.reshape(batch, num_heads, t.shape[1], size) for t in (q, k, v))
     dropout_p = dropout_p if training else 0.0
     heads: Any
@@ -273,6 +276,13 @@ def _joined_mask(batch: int, heads: int, mask: Any, padding: Any) -> Any:
 def _open(mask: Any) -> Any:
     """The mask with one more key, which all see."""
     return None if mask is None else cat([mask, mask.new_zeros(*mask.shape[:-1], 1)], -1)
+
+
+def _checked_static(name: str, t: Any, rows: int, size: int) -> Any:
+    for d, n in ((0, rows), (2, size)):
+        if t.shape[d] != n:
+            raise AssertionError(f"expecting static_{name}.size({d}) of {n}, but got {t.shape[d]}")
+    return t
 
 
 def _appended(t: Any, more: Any) -> Any:

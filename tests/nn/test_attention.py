@@ -60,3 +60,28 @@ def test_attention_of_any_shape(torch: ModuleType, whole: bool) -> None:
         arrays, settings = call(seed)
         got, want = (outcome(partial(run, t, arrays, settings)) for t in (T, torch))
         assert_same(got, want, f"seed {seed}: {[a.shape for a in arrays]}, {settings}", 100)
+
+
+@pytest.mark.parametrize("add_zero_attn", [False, True])
+def test_static_keys_are_as_long_as_they_are(add_zero_attn: bool) -> None:
+    """Given keys and values take the place of those that are projected; the padding is theirs."""
+    net = T.nn.MultiheadAttention(4, 2, add_zero_attn=add_zero_attn)
+    x, static = T.randn(1, 3, 4), T.randn(6, 5, 2)
+
+    def attend(keys: Any, length: int, bias: Any = None) -> Any:
+        return T.nn.functional.multi_head_attention_forward(
+            x, x, x, 4, 2, net.in_proj_weight, net.in_proj_bias, bias, bias, add_zero_attn, 0.0, net.out_proj.weight, None,
+            key_padding_mask=(T.arange(length) > 2).expand(3, length),
+            static_k=keys, static_v=keys,
+        )  # fmt: skip
+
+    got, weights = attend(static, 5)
+    short, _ = attend(static[:, :3], 3)
+    T.testing.assert_close(got, short)
+    assert weights[:, :, 3:5].abs().max() == 0 and weights.shape[-1] == 5 + add_zero_attn
+    with pytest.raises(AssertionError, match=rf"shape\[1\] to be {5 + add_zero_attn}, but got {4 + add_zero_attn}"):
+        attend(static, 4)
+    with pytest.raises(AssertionError, match=r"^expecting static_k.size\(2\) of 2, but got 1$"):
+        attend(static[:, :, :1], 5)
+    with pytest.raises(AssertionError, match="^bias cannot be added to static key.$"):
+        attend(static, 5, T.zeros(1, 1, 4))
