@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import io
+import pickle
 import re
 import subprocess
 import sys
@@ -211,6 +214,61 @@ def test_wrapping_tensors_have_gradients(torch: Any, program: str) -> None:
 
     for ours, theirs in zip(run(T), run(torch), strict=True):
         assert ours == pytest.approx(theirs, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, copy.copy, lambda t: pickle.loads(pickle.dumps(t)), lambda t: in_a_file(t, False), lambda t: in_a_file(t, True)],
+    ids=["deepcopy", "copy", "pickle", "load", "load weights"],
+)  # fmt: skip
+@pytest.mark.parametrize("parameter", [False, True])
+def test_wrapping_tensors_are_copied(copied: Any, parameter: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = wrapping(T)
+    kind.__qualname__ = kind.__name__
+    monkeypatch.setitem(globals(), kind.__name__, kind)  # where a pickle finds it
+    x: Any = kind(T.tensor([1.0, 2.0]))
+    x = T.nn.Parameter(x) if parameter else x
+    with T.serialization.safe_globals([kind]):
+        got = copied(x)
+    assert (
+        type(got) is kind and got.requires_grad is parameter and isinstance(got, T.nn.Parameter) is parameter
+    )
+    assert got.detach().elem.tolist() == [1.0, 2.0] and got.data_ptr() == 0
+    assert (got.elem is x.elem) is (copied is copy.copy)
+
+
+def in_a_file(t: Any, weights_only: bool) -> Any:
+    file = io.BytesIO()
+    T.save(t, file)
+    file.seek(0)
+    return T.load(file, weights_only=weights_only)
+
+
+def test_a_wrapping_tensor_is_copied_by_a_class_that_clones() -> None:
+    wrapped = wrapping(T)
+
+    class Lost(wrapped):  # type: ignore[misc, valid-type]
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return args[0].elem
+
+    with pytest.raises(RuntimeError, match="only works for subclass types that implement clone"):
+        copy.deepcopy(Lost(T.ones(2)))
+
+
+class Own(T.Tensor):
+    """Overrides functions, so that a parameter of it is of it."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_parameters_of_other_classes_keep_them_in_files() -> None:
+    x = T.nn.Parameter(T.ones(2).as_subclass(Own))
+    with T.serialization.safe_globals([Own]):
+        for got in (in_a_file(x, False), in_a_file(x, True)):
+            assert type(got) is Own and isinstance(got, T.nn.Parameter) and got.requires_grad
 
 
 def test_tensors_without_memory_are_read_by_nobody() -> None:

@@ -21,7 +21,7 @@ from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.refusals import INSIDE, NO_VALUES, NON_LEAF_GRAD, _forbidden
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.device import device
-from nbgrad.memory.storage import APART, Batched, Detached, Marked, Moved, Spec, Storage
+from nbgrad.memory.storage import APART, Batched, Detached, Marked, Moved, Nothing, Spec, Storage
 from nbgrad.tape.modes import shared, state
 from nbgrad.tape.node import HookTable, Node, RemovableHandle, blank, node_type, register, sequence, shown
 
@@ -291,7 +291,7 @@ class Tensor(Methods):
         if buf.__class__ is Batched:
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         serves = sp.backend
-        return serves.address(buf) if sp.numel and serves.holds else 0
+        return serves.address(buf) if sp.numel and serves.holds and buf.__class__ is not Nothing else 0
 
     def storage_offset(self) -> int:
         """How many elements of the memory lie before the first one that the tensor shows.

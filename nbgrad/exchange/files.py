@@ -39,7 +39,7 @@ from nbgrad.memory import dtypes as _dtypes
 from nbgrad.memory.device import device, gpus
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size, contiguous_strides
-from nbgrad.memory.storage import Storage, spec
+from nbgrad.memory.storage import Nothing, Storage, spec
 from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.host.typed import TypedStorage
 
@@ -117,6 +117,24 @@ def rebuild_meta(kind: object, size: tuple[int, ...], stride: tuple[int, ...], r
     t = empty(spec(kind, tuple(size), tuple(stride), backend.meta.device))
     set_requires_grad(t, bool(requires_grad), "only Tensors of floating point dtype can require gradients")
     return t
+
+
+def rebuild_wrapper(
+    cls: Any,
+    kind: object,
+    size: Any,
+    stride: Any,
+    offset: object,
+    layout: object,
+    where: Any,
+    requires_grad: bool,
+) -> Any:
+    """A tensor for which its class answers."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor) and isinstance(kind, dtype)):
+        raise UnpicklingError("a tensor without memory has no class, or no dtype")
+    return Tensor._make_wrapper_subclass(
+        cls, size, stride, dtype=kind, device=where, requires_grad=requires_grad
+    )
 
 
 def get_layout(name: str) -> str:
@@ -227,6 +245,7 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
     ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse,
+    ("torch._utils", "_rebuild_wrapper_subclass"): rebuild_wrapper,
     ("torch.serialization", "_get_layout"): get_layout,
     ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
@@ -239,7 +258,7 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("builtins", "complex"): complex,
     ("_codecs", "encode"): encode,
 } | _kinds()
-_TENSORS = (rebuild_tensor, rebuild_tensor_of, rebuild_meta)
+_TENSORS = (rebuild_tensor, rebuild_tensor_of, rebuild_meta, rebuild_wrapper)
 _SPELLED = {id(thing): name for name, thing in _NAMES.items()} | {id(codecs.encode): ("_codecs", "encode")}
 _KINDS = {d: _NAMES["torch", f"{d.scalar_name}Storage"] for d in _dtypes.all_dtypes}
 _safe: dict[tuple[str, str], Any] = {}  # what the user trusts
@@ -330,7 +349,7 @@ class _Writer(pickle._Pickler):
         if not isinstance(obj, Tensor) or type(obj).__reduce_ex__ is not Tensor.__reduce_ex__:
             return NotImplemented
         state = _state_of(obj)
-        if isinstance(obj, classes.known["parameter"]):
+        if classes.known["parameter"] in type(obj).__mro__:  # one of another class, which is marked, keeps it
             held: tuple[Any, ...] = obj.detach().as_subclass(Tensor), obj.requires_grad, OrderedDict()
             return (rebuild_parameter_with_state, (*held, state)) if state else (rebuild_parameter, held)
         made, args = self._tensor(obj)
@@ -339,6 +358,16 @@ class _Writer(pickle._Pickler):
         return rebuild_from_type, (made, type(obj), args, state)
 
     def _tensor(self, t: Tensor) -> Any:
+        if type(t._buf) is Nothing:
+            lies = tuple(t.shape), tuple(t.stride()), t.storage_offset()
+            return rebuild_wrapper, (
+                type(t),
+                t.dtype,
+                *lies,
+                Layout(str(t.layout)),
+                t.device,
+                t.requires_grad,
+            )
         if t.is_meta:
             return rebuild_meta, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
         kept = t.dtype.kept

@@ -22,6 +22,7 @@ from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of
 from nbgrad.func._running import running
 from nbgrad.memory.storage import Batched, Marked
 from nbgrad.ops.make.filled import zeros_like
+from nbgrad.ops.views.join import stack
 from nbgrad.ops.views.shape import reshape
 from nbgrad.ops.views.slices import split
 from nbgrad.tape.modes import state
@@ -268,8 +269,8 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """The Jacobian of `func` by the arguments `argnums`, in reverse mode: one backward for all of `func`'s outputs at once, or for
-    `chunk_size`.
+    """The Jacobian of `func` by the arguments `argnums`, in reverse mode: one backward for all of `func`'s outputs at
+    once, or for `chunk_size`; with a `chunk_size` of 1 without `vmap`.
 
     >>> torch.func.jacrev(lambda x: x * x)(torch.tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -298,7 +299,7 @@ def jacrev(
         def row(*seeds: Tensor) -> tuple[Tensor, ...]:
             return tuple(tree_flatten(back(tree_unflatten(seeds, structure)))[0])
 
-        found = vmap(row, chunk_size=chunk_size)(*basis(outs))
+        found = _each(row, basis(outs)) if chunk_size == 1 else vmap(row, chunk_size=chunk_size)(*basis(outs))
         rows = [_settled(r, back.own, True) for r in found]
         blocks = [split(r, [o.numel() for o in outs], 0) for r in rows]
         by_output = [
@@ -311,6 +312,11 @@ def jacrev(
         return (result, back.aux) if has_aux else result
 
     return jacobian
+
+
+def _each(row: Callable[..., tuple[Tensor, ...]], seeds: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """As `vmap` gives it, one after another, for a backward that no `vmap` takes."""
+    return tuple([stack(one) for one in zip(*[row(*chosen) for chosen in zip(*seeds)])])
 
 
 # ---------------------------------------------------------------- forward mode
@@ -387,12 +393,12 @@ def _jvp(func: Function, primals: Any, tangents: Any, strict: bool, has_aux: boo
 
 def jacfwd(
     func: Function,
-    argnums: int | tuple[int, ...] = 0,
+    argnums: int | tuple[int, ...] | None = 0,
     has_aux: bool = False,
     *,
     randomness: str = "error",
 ) -> Function:
-    """The Jacobian of `func` by the arguments `argnums`, in forward mode: one forward for all directions at once.
+    """The Jacobian of `func` by the arguments `argnums` (None: by all), in forward mode: one forward for all directions at once.
 
     >>> torch.func.jacfwd(lambda x: x * x)(torch.tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -402,12 +408,13 @@ def jacfwd(
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         _check_real("jacfwd", args, "inputs")
-        picked = _chosen(args, argnums)
+        by = tuple(range(len(args))) if argnums is None else argnums
+        picked = _chosen(args, by)
         inputs, in_structure = tree_flatten(picked)
         found: dict[str, Any] = {}
 
         def of_chosen(values: Any) -> Any:
-            return func(*_replaced(args, values, argnums), **kwargs)
+            return func(*_replaced(args, values, by), **kwargs)
 
         def push(*directions: Tensor) -> Any:
             moving = tree_unflatten(directions, in_structure)

@@ -66,15 +66,20 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
         raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
     if not all(type(m) is type(models[0]) for m in models):
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
-    parameters = {
-        k: stack([dict(m.named_parameters())[k] for m in models]).detach().requires_grad_(p.requires_grad)
-        for k, p in models[0].named_parameters()
-    }
-    buffers = {
-        k: stack([dict(m.named_buffers())[k] for m in models]).detach().requires_grad_(b.requires_grad)
-        for k, b in models[0].named_buffers()
-    }
-    return parameters, buffers
+    return (
+        _stacked([dict(m.named_parameters()) for m in models]),
+        _stacked([dict(m.named_buffers()) for m in models]),
+    )
+
+
+def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
+    found = {}
+    for name in states[0]:
+        ones = [state[name] for state in states]
+        if len({t.requires_grad for t in ones}) > 1:
+            raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+        found[name] = stack(ones).detach().requires_grad_(ones[0].requires_grad)
+    return found
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:

@@ -79,9 +79,11 @@ def test_static_keys_are_as_long_as_they_are(add_zero_attn: bool) -> None:
     short, _ = attend(static[:, :3], 3)
     T.testing.assert_close(got, short)
     assert weights[:, :, 3:5].abs().max() == 0 and weights.shape[-1] == 5 + add_zero_attn
-    with pytest.raises(AssertionError, match=rf"shape\[1\] to be {5 + add_zero_attn}, but got {4 + add_zero_attn}"):
+    with pytest.raises(
+        AssertionError, match=rf"shape\[1\] to be {5 + add_zero_attn}, but got {4 + add_zero_attn}"
+    ):
         attend(static, 4)
     with pytest.raises(AssertionError, match=r"^expecting static_k.size\(2\) of 2, but got 1$"):
         attend(static[:, :, :1], 5)
-    with pytest.raises(AssertionError, match="^bias cannot be added to static key.$"):
+    with pytest.raises(AssertionError, match=r"^bias cannot be added to static key\.$"):
         attend(static, 5, T.zeros(1, 1, 4))

@@ -317,6 +317,24 @@ def test_workers_end_with_their_pass() -> None:
     assert workers() == 0
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_stream_is_begun_once_and_its_error_is_the_workers(persistent: bool) -> None:
+    begun = multiprocessing.Value("i", 0)
+
+    class Broken(T.utils.data.IterableDataset[Any]):
+        def __iter__(self) -> Iterator[int]:
+            begun.value += 1
+            if begun.value == 2:
+                raise OSError("no more")
+            return iter([begun.value])
+
+    loader = T.utils.data.DataLoader(Broken(), num_workers=1, persistent_workers=persistent)
+    assert [x.tolist() for x in loader] == [[1]]
+    with pytest.raises(OSError, match=r"^Caught OSError in DataLoader worker process 0\.\n[^!]*no more\n$"):
+        next(iter(loader))
+    assert begun.value == 2
+
+
 def test_a_worker_that_dies_is_told() -> None:
     loader = T.utils.data.DataLoader(range(2), num_workers=1, collate_fn=lambda batch: os._exit(1))
     with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly"):

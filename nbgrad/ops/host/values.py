@@ -34,7 +34,7 @@ from nbgrad.memory.backend import FORMATS
 from nbgrad.memory.device import cpu
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.memory.storage import Spec, Storage, spec
+from nbgrad.memory.storage import Nothing, Spec, Storage, spec
 from nbgrad.ops.arrange.orders import flip
 from nbgrad.ops.index.place import true_places
 from nbgrad.ops.pointwise.arithmetic import abs as _abs
@@ -790,20 +790,27 @@ def _remade(
     return out
 
 
+def _wrapper_remade(
+    cls: type, d: _dtype, shape: Any, strides: Any, where: Any, requires_grad: bool, attributes: Any
+) -> Tensor:
+    """The same of a class that answers for tensors without memory."""
+    out: Tensor = Tensor._make_wrapper_subclass(
+        cls, shape, strides, dtype=d, device=where, requires_grad=requires_grad
+    )
+    out.__dict__.update(attributes or {})
+    return out
+
+
 def _reduce_ex(self: Tensor, protocol: Any) -> Any:
     sp = self._spec
-    args = (
-        type(self),
-        storage_of(self).memory,
-        self.storage_offset(),
-        sp.dtype,
-        tuple(sp.shape),
-        sp.strides,
-        requires(self),
-    )
+    lies = sp.dtype, tuple(sp.shape), sp.strides
+    args: tuple[Any, ...] = type(self), *lies, str(sp.device), requires(self)
+    if type(self._buf) is not Nothing:
+        args = type(self), storage_of(self).memory, self.storage_offset(), *lies, requires(self)
+    made = _wrapper_remade if type(self._buf) is Nothing else _remade
     if hasattr(type(self), "__setstate__"):  # a class of the user's that reads its state itself
-        return _remade, (*args, None), self.__getstate__() if _has_own_state(self) else dict(self.__dict__)
-    return _remade, (*args, dict(self.__dict__))
+        return made, (*args, None), self.__getstate__() if _has_own_state(self) else dict(self.__dict__)
+    return made, (*args, dict(self.__dict__))
 
 
 def _has_own_state(self: Tensor) -> bool:
@@ -828,16 +835,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     known = memo.get(id(self))
     if known is not None:
         return known
-    memory = storage_of(self).memory
-    copied = memo.get(id(memory))  # what shared memory shares it again
-    if copied is None:
-        copied = memo[id(memory)] = np.array(memory) if self.is_cpu else memory.copy()
-        memo.setdefault(id(memo), []).append(memory)
-    sp = self._spec
-    out = _remade(
-        type(self), copied, self.storage_offset(), sp.dtype, sp.shape, sp.strides, requires(self), None
-    )
-    memo[id(self)] = out
+    out = memo[id(self)] = _cloned(self) if type(self._buf) is Nothing else _copied(self, memo)
     for slot in [
         n for cls in type(self).__mro__[:-2] if cls is not Tensor for n in vars(cls).get("__slots__", ())
     ]:
@@ -847,6 +845,35 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if self._ad is not None and self._ad.grad is not None:
         meta(out).grad = copy.deepcopy(self._ad.grad, memo)
     return out
+
+
+def _copied(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    memory = storage_of(self).memory
+    copied = memo.get(id(memory))  # what shared memory shares it again
+    if copied is None:
+        copied = memo[id(memory)] = np.array(memory) if self.is_cpu else memory.copy()
+        memo.setdefault(id(memo), []).append(memory)
+    sp = self._spec
+    return _remade(
+        type(self), copied, self.storage_offset(), sp.dtype, sp.shape, sp.strides, requires(self), None
+    )
+
+
+def _cloned(self: Tensor) -> Tensor:
+    """What has no memory is copied by its class."""
+    recorded, state.grad = state.grad, False
+    try:
+        out = self.clone()
+    finally:
+        state.grad = recorded
+    if type(out) is not type(self):
+        raise RuntimeError(
+            "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that implement "
+            "clone() and for which cloning returns another instance of the same subclass. You should either properly implement "
+            "clone() for your subclass or override __deepcopy__() if it is intended behavior for clone() to return an instance of "
+            "a different type."
+        )
+    return out.requires_grad_() if requires(self) else out
 
 
 for _name, _method in {"__reduce_ex__": _reduce_ex, "__deepcopy__": _deepcopy}.items():

@@ -6,6 +6,7 @@ import builtins
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -407,7 +408,7 @@ def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
         kind = (
             f"BatchedTensor(lvl={place}, bdim=0" if self._buf.has else f"BatchedTensor(lvl={place}, bdim=None"
         )
-        return f"{kind}, value=\n    " + repr(inner).replace("\n", "\n    ") + "\n)"
+        return f"{kind}, value=\n{indent(repr(inner), '    ')}\n)"
     if type(self) in plain_types:
         return printing.tensor_repr(self, given=tensor_contents)
     text = printing.tensor_repr(self, type(self).__name__, tensor_contents)

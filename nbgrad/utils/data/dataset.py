@@ -97,8 +97,24 @@ class StackDataset(Dataset[Any]):
             return {k: d[index] for k, d in self.datasets.items()}
         return tuple(d[index] for d in self.datasets)
 
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        """The samples at all of these, each dataset being asked once where it has such a method itself."""
+        if isinstance(self.datasets, dict):
+            columns = [_samples(d, indices) for d in self.datasets.values()]
+            return [dict(zip(self.datasets, row)) for row in zip(*columns)]
+        return list(zip(*[_samples(d, indices) for d in self.datasets]))
+
     def __len__(self) -> int:
         return self._length
+
+
+def _samples(dataset: Any, indices: list[Any]) -> Any:
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[i] for i in indices]
+    found = dataset.__getitems__(indices)
+    if len(found) != len(indices):
+        raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}")
+    return found
 
 
 class ConcatDataset(Dataset[Any]):

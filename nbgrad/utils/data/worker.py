@@ -98,14 +98,12 @@ def _work(info: WorkerInfo, how: tuple[Any, ...], init: Any, tasks: Any, answers
     default_generator.manual_seed(info.seed)
     np.random.seed(_generate_state(info.seed - info.id, info.id))
     fetcher: Any = None
+    failed: Failure | None = None
     try:
         if init is not None:
             init(info.id)
-        fetcher = Fetcher(info.dataset, *how)
     except Exception as error:
-        failed: Failure | None = Failure(error, info.id)
-    else:
-        failed = None
+        failed = Failure(error, info.id)
     while True:
         try:
             task = tasks.get(timeout=_LOOK)
@@ -116,7 +114,10 @@ def _work(info: WorkerInfo, how: tuple[Any, ...], init: Any, tasks: Any, answers
         if task is None:
             return
         if task == _AGAIN:
-            fetcher = Fetcher(info.dataset, *how)
+            try:
+                fetcher = Fetcher(info.dataset, *how)
+            except Exception as error:
+                failed = failed or Failure(error, info.id)
             continue
         try:
             answer: tuple[str | None, Any] = (None, failed if failed is not None else fetcher(task[0]))
