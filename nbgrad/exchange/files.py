@@ -132,7 +132,7 @@ def rebuild_wrapper(
     """A tensor for which its class answers."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor) and isinstance(kind, dtype)):
         raise UnpicklingError("a tensor without memory has no class, or no dtype")
-    return Tensor._make_wrapper_subclass(
+    return Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
         cls, size, stride, dtype=kind, device=where, requires_grad=requires_grad
     )
 

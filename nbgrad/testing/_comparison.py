@@ -331,22 +331,61 @@ class TensorLikePair(Pair):
         if actual.dtype != expected.dtype:
             common = dtypes.promote_types(_signed(actual.dtype), _signed(expected.dtype))
             actual, expected = actual.to(common), expected.to(common)
+        if actual.layout != expected.layout:
+            actual, expected = [t if t.layout == strided else t.to_dense() for t in (actual, expected)]
+        if actual.layout == strided:
+            self._compare_close(actual, expected)
+        else:
+            self._compare_sparse(actual, expected)
+
+    def _compare_close(self, actual: Tensor, expected: Tensor, identifier: Message = None) -> None:
         self._compare_regular_values_close(
-            actual, expected, rtol=self.rtol, atol=self.atol, equal_nan=self.equal_nan
+            actual,
+            expected,
+            rtol=self.rtol,
+            atol=self.atol,
+            equal_nan=self.equal_nan,
+            identifier=identifier,
         )
+
+    def _compare_sparse(self, actual: Any, expected: Any) -> None:
+        """Where elements are first, then what they are."""
+        kind = f"sparse {str(actual.layout).removeprefix('torch.sparse_').upper()}"
+        compressed = kind != "sparse COO"
+        counts = [("sparse dimensions", "sparse_dim")] * (not compressed) + [("specified values", "_nnz")]
+        for words, name in counts:
+            a, b = getattr(actual, name)(), getattr(expected, name)()
+            if a != b:
+                self._fail(
+                    AssertionError, f"The number of {words} in {kind} tensors does not match: {a} != {b}"
+                )
+        for name in _PLACES[str(actual.layout)]:
+            self._compare_regular_values_close(
+                getattr(actual, name)(),
+                getattr(expected, name)(),
+                rtol=0,
+                atol=0,
+                equal_nan=False,
+                identifier=f"S{kind[1:]} {name.removeprefix('_')}",
+            )
+        read = "values" if compressed else "_values"
+        self._compare_close(getattr(actual, read)(), getattr(expected, read)(), f"S{kind[1:]} values")
 
     def _compare_attributes(self, actual: Tensor, expected: Tensor) -> None:
         for name, asked in (
             ("shape", True),
+            ("layout", self.check_layout),
             ("stride()", self.check_stride and actual.layout == strided),
             ("device", self.check_device),
             ("dtype", self.check_dtype),
         ):
+            if not asked:  # what is sparse has no strides
+                continue
             read = name.removesuffix("()")
             a, b = getattr(actual, read), getattr(expected, read)
             if read != name:
                 a, b = a(), b()
-            if asked and a != b:
+            if a != b:
                 self._fail(AssertionError, f"The values for attribute '{name}' do not match: {a} != {b}.")
 
     def _compare_regular_values_close(
@@ -377,6 +416,13 @@ class TensorLikePair(Pair):
             *("rtol", "atol", "equal_nan", "check_device", "check_dtype"),
             *("check_layout", "check_stride"),
         )
+
+
+_PLACES = {
+    "torch.sparse_coo": ("_indices",),
+    "torch.sparse_csr": ("crow_indices", "col_indices"),
+    "torch.sparse_csc": ("ccol_indices", "row_indices"),
+}
 
 
 def _signed(d: dtype) -> dtype:

@@ -132,3 +132,24 @@ def test_differences_are_told() -> None:
         close({"a": [x, 1.0]}, {"a": (x, 2.0)})
     with pytest.raises(TypeError, match="No comparison pair"):
         close(x, x.numpy())
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_sparse_tensors_by_their_places_and_values(layout: str) -> None:
+    def made(rows: list[list[float]]) -> Any:
+        dense = nbgrad.tensor(rows)
+        return dense.to_sparse() if layout == "coo" else getattr(dense, f"to_sparse_{layout}")()
+
+    one, kind = made([[0.0, 1.0], [2.0, 0.0]]), layout.upper()
+    close = nbgrad.testing.assert_close
+    close(one, made([[0.0, 1.0], [2.0, 0.0]]))
+    close(one, made([[0.0, 1.0], [2.0, 0.0]]).to_dense(), check_layout=False)
+    close(one, made([[0.0, 1.0], [3.0, 0.0]]), rtol=1.0, atol=0.0)
+    for other, words in (
+        (made([[0.0, 1.0], [3.0, 0.0]]), rf"^Sparse {kind} values are not close!\n\nMismatched elements: 1 / 2"),
+        (made([[1.0, 0.0], [2.0, 0.0]]), rf"^Sparse {kind} (indices|\w+_indices) are not equal!"),
+        (made([[0.0, 1.0], [0.0, 0.0]]), f"^The number of specified values in sparse {kind} tensors does not match: 2 != 1$"),
+        (one.to_dense(), f"^The values for attribute 'layout' do not match: torch.sparse_{layout} != torch.strided.$"),
+    ):  # fmt: skip
+        with pytest.raises(AssertionError, match=words):
+            close(one, other)

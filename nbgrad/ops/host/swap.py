@@ -88,14 +88,17 @@ def _use_counts(*tensors: Tensor) -> list[int]:
     """As PyTorch counts: a tensor itself, the sink that a graph reaches, and who saved it, is a view of it, or has it as gradient. Those
     are looked for among all objects, once for all tensors: to count as they come and go would be a price for every op."""
     uses = [1 + _is_awaited(t) for t in tensors]
-    for holder in gc.get_referrers(*tensors):
+    holders = gc.get_referrers(*tensors)
+    # All at once: each look goes through every object of the process.
+    saved = {id(node.saved) for node in _nodes([h for h in holders if type(h) is tuple and h is not tensors])}
+    for holder in holders:
         kind = type(holder)
         if kind is View:
             held: Any = (holder.base,)
         elif kind is AutogradMeta:
             held = (holder.grad,)
-        elif kind is tuple and holder is not tensors:
-            held = holder if any(node.saved is holder for node in _nodes(holder)) else ()
+        elif kind is tuple and id(holder) in saved:
+            held = holder
         else:
             continue
         for k, t in enumerate(tensors):
@@ -103,5 +106,5 @@ def _use_counts(*tensors: Tensor) -> list[int]:
     return uses
 
 
-def _nodes(saved: tuple[Any, ...]) -> list[Node]:
-    return [holder for holder in gc.get_referrers(saved) if isinstance(holder, Node)]
+def _nodes(saved: list[tuple[Any, ...]]) -> list[Node]:
+    return [holder for holder in gc.get_referrers(*saved) if isinstance(holder, Node)]

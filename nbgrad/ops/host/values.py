@@ -794,7 +794,7 @@ def _wrapper_remade(
     cls: type, d: _dtype, shape: Any, strides: Any, where: Any, requires_grad: bool, attributes: Any
 ) -> Tensor:
     """The same of a class that answers for tensors without memory."""
-    out: Tensor = Tensor._make_wrapper_subclass(
+    out: Tensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
         cls, shape, strides, dtype=d, device=where, requires_grad=requires_grad
     )
     out.__dict__.update(attributes or {})
