@@ -328,7 +328,7 @@ def _annotations(function: Any) -> dict[str, Any]:
     """What a function says of its parameters. Our own, which are words, say of a module's `forward` what PyTorch's does: Tensor or,
     where ours may be anything, nothing at all."""
     found: dict[str, Any] = function.__annotations__
-    if not function.__module__.startswith("nbgrad."):
+    if not (function.__module__ or "").startswith("nbgrad."):  # None of what text made
         return found
     if any(kind == "Any" for name, kind in found.items() if name != "return"):
         return {}

@@ -98,3 +98,10 @@ def test_a_function_is_told_that_it_is_traced() -> None:
     function(T.ones(2))
     make_fx(function)(T.ones(2))
     assert seen == [False, True]
+
+
+def test_a_function_made_of_text_belongs_to_no_module() -> None:
+    made: dict[str, Any] = {}
+    exec("def function(x):\n    return x + 1", made)
+    assert made["function"].__module__ is None
+    assert T.fx.symbolic_trace(made["function"])(T.ones(1)).tolist() == [2.0]
