@@ -405,7 +405,7 @@ def method(b: Builder, name: str, args: list[Value], named: dict[str, Value], hi
 
 def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A function or method by NumPy's name."""
-    if args and isinstance(args[0], Listed):
+    if args and isinstance(args[0], Listed) and name != "len":
         apart = name in ("concatenate", "hstack") and len(args) == 1
         args = [listed.joined(b, args[0]) if apart else array_of(b, args[0]), *args[1:]]
         if name in ("concatenate", "hstack", "stack", "vstack") and len(args) == 1 and not named:

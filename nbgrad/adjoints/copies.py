@@ -11,6 +11,7 @@ from typing import Any
 from nbgrad.adjoints import exits
 from nbgrad.adjoints.build import Elementwise, Value, holds_array, leaves, with_leaves
 from nbgrad.adjoints.ir import Expr, Load, View
+from nbgrad.adjoints.listed import TWICE
 from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Room, Turn
 
 
@@ -26,7 +27,12 @@ class Copies(Room):
 
     def written(self, base: str) -> None:
         """Refuse a write that a twin's name would have to show, or to what belongs to the module."""
-        base = self.room_of.get(base, base)
+        of = self.room_of.get(base)
+        if of is not None and frozenset((of, TWICE + of)) in self.twins:
+            self.refuse(
+                "what is written here may be at another place of its list as well", "append a copy: .copy()"
+            )
+        base = of or base
         if any(base == v.base for v in self.of_module.values()):
             self.refuse(f"{base} is an array of the module, which stays as it is", "write to a copy: .copy()")
         for pair in sorted(self.twins, key=sorted):

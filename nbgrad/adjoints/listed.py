@@ -31,6 +31,8 @@ from nbgrad.adjoints.ir import (
     whole,
 )
 
+TWICE = "@twice "  # before a list's name, among twins: it may hold an array at two places
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -184,6 +186,16 @@ def _list_of(x: Value) -> set[str]:
     return {x.of} if isinstance(x, Listed) else {x.base} if isinstance(x, View) else set()
 
 
+def _held_as(b: Any, of: str, x: Value) -> None:
+    """A list holds an array from here on, or once more."""
+    for base in _same_as(x):
+        base = b.room_of.get(base, base)
+        if base == of or frozenset((base, of)) in b.twins:
+            b.twins = b.twins | {frozenset((of, TWICE + of))}
+        if base != of:
+            b.shared(of, base)
+
+
 def _same_as(x: Value) -> set[str]:
     """The arrays that a value, or a part of it, is."""
     if isinstance(x, Items):
@@ -200,9 +212,7 @@ def same(b: Any, v: Any, other: Any) -> None:
 
 def push(b: Any, v: Any, at: Any, x: Any) -> None:
     changes(b, v.base)
-    for base in _list_of(x) & {*b.sites}:
-        b.shared(v.base, base)
-        b.twins = b.twins | {frozenset((v.base, _itself(base)))}
+    inner = _list_of(x) & {*b.sites}
     x = _pushable(b, x)
     rooms = b.kept.get(v.base)
     if rooms is None and isinstance(x, Expr):
@@ -214,8 +224,10 @@ def push(b: Any, v: Any, at: Any, x: Any) -> None:
     if joined != known:
         raise Foreseen(site, joined)
     _put(b, rooms, at, x, True)
-    for base in _same_as(x):
+    _held_as(b, v.base, x)
+    for base in inner:
         b.shared(v.base, base)
+        b.twins = b.twins | {frozenset((v.base, _itself(base)))}
 
 
 def _push_number(b: Builder, v: View, at: Expr, x: Expr) -> None:
@@ -353,8 +365,7 @@ def set_item(b: Any, x: Listed, at: Expr, value: Value) -> None:
     if joined != b.foreseen[site]:
         raise Foreseen(site, joined)
     _put(b, rooms_of(b, x), place(b, x, at), value, False)
-    for base in _same_as(value):
-        b.shared(x.of, base)
+    _held_as(b, x.of, value)
 
 
 def part(b: Any, x: Listed, low: Expr, high: Expr) -> Listed:

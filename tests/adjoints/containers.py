@@ -317,3 +317,21 @@ def update_of_an_object(x, a):
     y = x * 1.0
     RULES.update(y, a)
     return np.sum(y * y)
+
+
+def queue(x):
+    waiting, out, head = [], 0.0, 0
+    waiting.append((x, 0))
+    while head < len(waiting):
+        v, depth = waiting[head]
+        head += 1
+        out += v[0] * depth
+        if depth < 2:
+            waiting.append((v * 2.0, depth + 1))
+            waiting.append((v + x, depth + 1))
+    return out
+
+
+def length_of_a_ragged_list(x):
+    rows = [x[:i] for i in range(1, 4)]
+    return len(rows) * np.sum(rows[2])

@@ -425,3 +425,20 @@ def list_of_arrays_as_a_result(x):
     held = [x * 1.0]
     held.append(x * 2.0)
     return held
+
+
+def array_at_two_places_of_a_list(x):
+    held = [x * 1.0 for _ in range(2)]
+    held.append(held[0])
+    held[0][1] = 4.0
+    return held[2][1]
+
+
+def array_that_is_appended_twice(x):
+    held = []
+    for _ in range(2):
+        first = x * 2.0
+        held.append(first)
+        held.append(first)
+    held[0][1] = 4.0
+    return held[1][1]
