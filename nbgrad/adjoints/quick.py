@@ -1,6 +1,7 @@
 """From a text that reads well to the one that Numba compiles: arrays are made before the loops that use them, sums and extremes of
 innermost loops may be taken in any order, functions of numbers are the library's own where loops are made vectors, loops that other
-counters bound are no vectors where they are short, and neighbours go strip by strip (`strips.py`).
+counters bound are no vectors where they are short, neighbours go strip by strip (`strips.py`), and storage grows between stretches of
+turns (`stretches.py`).
 
 Promises who compiles the same numbers to rounding. Nothing is differentiated after this, so each step forgets what the next order would
 need to know: that an array is a turn's own, that a sum has an order.
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbgrad.adjoints.ir import Program
+from nbgrad.adjoints.stretches import in_stretches
 from nbgrad.adjoints.strips import by_strips
 from nbgrad.kernels import functions
 from nbgrad.kernels.functions import ELEMENTARY
@@ -50,6 +52,8 @@ def compiled(
         text = _ADDED.sub(_by_loops, text)
     if names is not None:
         text = quicker(text, names)
+    if "reserve(" in text:
+        text = _grown(text)
     if "dot(" in text and not functions.has_blas():
         text = re.sub(r"\badd_dot\(", "own_add_dot(", text.replace("np.dot(", "own_dot("))
     return functions.Compiled(functions.plain(name, text, helpers, made_from), text, helpers)
@@ -74,6 +78,22 @@ def _by_loops(found: re.Match[str]) -> str:
     space, target, how, operands = found.groups()
     whole = re.sub(r"\[:(, :)*\]$", "", target)
     return f"{space}add_{how}({operands}, {whole})"
+
+
+def _grown(text: str) -> str:
+    tree = ast.parse(text)
+    in_stretches(tree)
+    text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+    return _RESERVED.sub(_where_it_is_full, text)
+
+
+# Storage that grows, which is asked about in place: what a call gives back is counted as well.
+_RESERVED = re.compile(r"^( *)(\w+) = reserve\(\2, (.*)\)$", re.MULTILINE)
+
+
+def _where_it_is_full(found: re.Match[str]) -> str:
+    space, own, size = found.groups()
+    return f"{space}if {own}.shape[0] < {size}:\n{space}    {own} = reserve({own}, {size})"
 
 
 def quicker(text: str, names: Names) -> str:
