@@ -44,6 +44,7 @@ class _Written(Table[str, Source]):
 
 
 _written = _Written("base.source.written", 4096)
+_noted: dict[str, Source] = {}
 _compiled: Table[str, CodeType] = Table("base.source.compiled", 4096)
 
 
@@ -85,14 +86,16 @@ def function(
         if shared:
             _compiled.keep(text, code)
         linecache.cache[path] = len(text), None, text.splitlines(True), path
-        note(Source(title, made_from, path, text))
+        _written.keep(path, Source(title, made_from, path, text))
     exec(code, scope)
     return scope[name]
 
 
 def note(source: Source) -> None:
-    _written.keep(source.path, source)
+    """List what is no function of Python's, of which a process has few, and keeps them."""
+    _noted[source.path] = source
 
 
 def sources(word: str = "") -> list[Source]:
-    return [s for s in list(_written.values()) if word in s.title or word in s.made_from]
+    listed = [*_noted.values(), *list(_written.values())]
+    return [s for s in listed if word in s.title or word in s.made_from]

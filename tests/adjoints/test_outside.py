@@ -17,7 +17,7 @@ CASES = [*sciences.CASES, *flow.CASES, *meanings.CASES, *algorithms.CASES]
 REFUSED = {
     *("f_const_branch", "list_alias"),
     *("list_fn", "list_mult", "np7", "ravel_write", "reshape_alias"),
-    *("reshape_write", "specials", "walrus"),
+    *("reshape_write", "specials"),
 }
 WEIGHTS = [np.array(w) for w in ([0.7, -1.3, 0.45, 1.9, 0.2], [1.1, 0.6, -0.8], [-0.5, 0.9], [0.3, 1.4])]
 

@@ -102,5 +102,5 @@ def test_nothing_is_written_elsewhere() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "exec"
     }
     known = {"base.source", "kernels.build", "__main__", "core.overrides", "fx.graph_module"}
-    known |= {"adjoints.methods", "compiled.after", "compiled.state"}
+    known |= {"adjoints.methods", "compiled.call", "compiled.state"}
     assert running == {f"nbgrad.{name}" for name in known}

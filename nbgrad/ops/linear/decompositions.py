@@ -255,7 +255,7 @@ def _reflect_back(g: Tensor, input: Tensor, tau: Tensor) -> tuple[Tensor, Tensor
     tau=lambda g, input, tau: _reflect_back(g, input, tau)[1],
 )
 def _reflect(input: Tensor, tau: Tensor) -> Tensor:
-    if small.is_small(input._spec) and input.is_cpu:
+    if small.is_small(input._spec) and input.is_cpu and tau.is_cpu:
         *batch, rows, columns = tuple(input.shape)
         begin = np.broadcast_to(np.eye(rows, columns, dtype=input.dtype.np), (*batch, rows, columns))
         return by_columns(lapack.reflected(begin, input._host(), tau._host(), False))
@@ -325,7 +325,7 @@ def _turn_back(
     other=lambda g, input, tau, left, transpose: _turn(input, tau, g, left=left, transpose=not transpose),
 )
 def _turn(input: Tensor, tau: Tensor, other: Tensor, *, left: bool, transpose: bool) -> Tensor:
-    if small.is_small(input._spec, other._spec) and input.is_cpu:
+    if small.is_small(input._spec, other._spec) and input.is_cpu and tau.is_cpu and other.is_cpu:
         a, taus, b = input._host(), tau._host(), other._host()
         if left:
             return by_columns(lapack.reflected(b, a, taus, transpose))

@@ -229,6 +229,8 @@ def moved(ndim: int, source: Any, destination: Any) -> tuple[int, ...]:
     for word, dims, named in (("source", src, given[0]), ("destination", dst, given[1])):
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{word}` ({named})")
+    if not ndim:
+        return ()
     order: list[int] = [-1] * ndim
     for s, d in zip(src, dst):
         order[d] = s
