@@ -42,7 +42,7 @@ from nbgrad.ops.linear.systems import (
 )
 from nbgrad.ops.reduce.extremes import amax
 from nbgrad.ops.reduce.sums import sum as _sum
-from nbgrad.ops.views.copy import clone, full, to_dtype, zeros
+from nbgrad.ops.views.copy import full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import imag, real
 from nbgrad.ops.views.shape import expand, squeeze, unsqueeze
@@ -262,7 +262,7 @@ def _reflect(input: Tensor, tau: Tensor) -> Tensor:
     result, each = _reflections(input, tau)
     for v, scale in reversed(each):
         result = e.sub(result, e.mul(scale, matmul(v, _along(v, result))))
-    return result if each else clone(result)
+    return solver.by_columns(result)
 
 
 @quickly(small.householder_product)
