@@ -211,6 +211,9 @@ def begin(hidden: Mapping[str, Any]) -> None:
                         _put_before(function, by_name[name])
                     done.add(id(function))
                     function = getattr(function, "__wrapped__", None)
+                    short = getattr(function, "in_front", None)
+                    if short is not None:  # of which others make use as well
+                        function = None if id(short) in done else short
 
 
 def _put_before(function: Any, lists: Mapping[str, str]) -> None:

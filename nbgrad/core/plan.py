@@ -148,7 +148,7 @@ class Kernel:
             steps = ["v"] * len(strides)
         if flat:
             steps[: len(outs)] = ["v"] * len(outs)
-        elif any(step != "v" for step in steps[: len(outs)]) and title != "copy":
+        elif any(step == "s" or (step != "v" and title != "copy") for step in steps[: len(outs)]):
             steps = ["g"] * len(strides)
         letters = iter(steps[len(outs) :])
         given = tuple(
