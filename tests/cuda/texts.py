@@ -51,6 +51,7 @@ DTYPES = {
 # What counts along, and so is for one thread; what only the host's texts import.
 COUNTS = {"bounds", "count_b1", "nonzero_b1", "turned_f4", "turned_f8"}
 COUNTS |= {f"{name}_{code}" for name in ("most", "same") for code in DTYPES}
+COUNTS |= {f"pour_i{size}" for size in (1, 2, 4, 8)}
 
 
 class Text(NamedTuple):

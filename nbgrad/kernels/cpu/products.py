@@ -263,10 +263,10 @@ def @NAME@(start, stop, parts, o, numbers):
         p = at + matrix * (count - 1) * size
         for e in range(have):
             o[at + e] = parts[p + e]
-        for _ in range(1, count):
-            p += size
+        for part in range(1, count):
+            q = p + part * size
             for e in range(have):
-                o[at + e] += parts[p + e]
+                o[at + e] += parts[q + e]
         at += have
 '''
 
