@@ -553,5 +553,6 @@ def _settled(
         return made
 
     unnamed = known_as("")
-    unnamed.known_as, function.in_front = known_as, unnamed  # what casts stands before it: a plan fits what it was asked with
+    unnamed.known_as = known_as
+    function.in_front = unnamed  # type: ignore[attr-defined]  # which casts: a plan fits what it was asked with
     return unnamed

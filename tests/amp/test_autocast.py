@@ -133,3 +133,15 @@ def test_functions_are_their_own_until_it_is_used() -> None:
         "Mine torch.bfloat16 Mine",
         "torch.float32",
     ]
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_what_is_cast_inside_of_another_function(dims: int) -> None:
+    """A plan was made for what is cast, and run on what is not."""
+    functional = T.nn.functional
+    x = T.rand(1, 2, *[6] * dims).half()
+    for _ in range(2):
+        with T.autocast("cpu"):
+            found = getattr(functional, f"lp_pool{dims}d")(x, 2.0, 2)
+        means = getattr(functional, f"avg_pool{dims}d")(x.pow(2.0).float(), 2)
+        assert (found.float() - (means * 2**dims).sqrt()).abs().max() < 1e-2

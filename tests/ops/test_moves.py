@@ -10,6 +10,7 @@ import pytest
 
 import nbgrad as T
 from nbgrad.ops.linear import lapack
+from nbgrad.ops.views.copy import copy_memory
 
 BLOCK = np.arange(3 * 4 * 5, dtype=np.float32).reshape(3, 4, 5)
 LAYOUTS = [(order, step) for order in itertools.permutations(range(3)) for step in (1, 2)]
@@ -89,3 +90,16 @@ def test_elimination(code: str) -> None:
     a, b = np.tril(g.standard_normal((2, 5, 5))) + 3 * np.eye(5), g.standard_normal((2, 5, 3)).astype(code)
     junk = a + np.triu(np.full((5, 5), np.nan), 1)
     assert np.allclose(a @ lapack.triangular(junk, b, False, False), b, atol=1e-5 if code == "f4" else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", [T.bfloat16, T.float32, T.int32])
+def test_a_copy_into_memory_that_repeats_stays_in_it(dtype: T.dtype) -> None:
+    """As a product makes of an operand that is expanded and to be cast."""
+    memory = T.zeros(100)
+    for shape, steps, size in (((2, 20, 3), (0, 3, 1), 60), ((20, 2, 3), (3, 0, 1), 60), ((4, 5), (0, 0), 1)):
+        memory.zero_()
+        values = T.ones(1, dtype=dtype).expand(shape)
+        copy_memory(memory.as_strided(shape, steps), T.ones(size, dtype=dtype).as_strided(shape, steps))
+        assert memory.tolist() == [1.0] * size + [0.0] * (100 - size)
+        copy_memory(memory[7:].as_strided(shape, steps), values * 2)
+        assert memory[7 : 7 + size].eq(2).all() and memory[7 + size :].max() <= 1
