@@ -24,9 +24,9 @@ class _Stretches(ast.NodeTransformer):
 
     def visit_While(self, loop: ast.While) -> Any:
         self.generic_visit(loop)
-        growing = [m for s in loop.body if (m := _GROWS.fullmatch(ast.unparse(s)))]
-        stores, cursors = [m[1] for m in growing], {m[2] for m in growing}
-        body = loop.body[len(growing) :]
+        lines = [(s, _GROWS.fullmatch(ast.unparse(s))) for s in loop.body]
+        stores, cursors = [m[1] for _, m in lines if m], {m[2] for _, m in lines if m}
+        body = [s for s, m in lines if m is None]
         if len(cursors) != 1 or not _goes_on_by_one(body, (at := cursors.pop()), stores):
             return loop
         full, done, test = self.name(f"{at}_full"), self.name(f"{at}_done"), ast.unparse(loop.test)

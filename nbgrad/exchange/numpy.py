@@ -10,7 +10,7 @@ Tensor gains is found.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,17 +88,23 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any =
 def _in_loop_of(ufunc: Any, operands: list[Any]) -> list[Any]:
     """Tensors in the dtypes in which NumPy computes it, as PyTorch's are: `float32 * int64` and `int64 / int64` are float64."""
     kinds = [x._spec.dtype if isinstance(x, Tensor) else number_type(x) for x in operands]
+    loop = _loop(ufunc, *kinds)
+    return [
+        x.to(d) if isinstance(x, Tensor) and d is not x._spec.dtype else x for x, d in zip(operands, loop)
+    ]
+
+
+@cached(256)
+def _loop(ufunc: Any, *kinds: Any) -> Sequence[Any]:
+    """The dtypes of NumPy's loop for tensors and numbers of these; what they are where it has none."""
     if any([isinstance(d, dtypes.dtype) and d.bits is not None for d in kinds]):
-        return operands  # NumPy has no such dtype
+        return kinds  # NumPy has no such dtype
     known = [d.np if isinstance(d, dtypes.dtype) else np.dtype(d) if d is bool else d for d in kinds]
     try:
-        loop = ufunc.resolve_dtypes((*known, *[None] * ufunc.nout))
-    except TypeError:  # NumPy has none for them
-        return operands
-    return [
-        x.to(dtypes.from_numpy_dtype(d)) if isinstance(x, Tensor) and d != x._spec.dtype.np else x
-        for x, d in zip(operands, loop)
-    ]
+        found = ufunc.resolve_dtypes((*known, *[None] * ufunc.nout))
+        return [dtypes.from_numpy_dtype(d) for d in found[: len(kinds)]]
+    except TypeError:  # none, or one of objects
+        return kinds
 
 
 def _is_operand(x: Any) -> bool:
