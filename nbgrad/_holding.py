@@ -21,6 +21,20 @@ from nbgrad.memory.storage import Marked, Nothing, spec
 
 Forms: TypeAlias = dict[str, Callable[..., Any]]  # what functions and methods do, by their names
 
+
+def naming(forms: Forms) -> Callable[..., Callable[..., Any]]:
+    """A decorator: let functions and methods of these names be this one, where an argument is of the kind that has these forms."""
+
+    def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            forms.update(dict.fromkeys(names, function))
+            return function
+
+        return add
+
+    return form
+
+
 # What such a tensor says as a dense one does.
 SAME = frozenset(
     [
@@ -104,6 +118,15 @@ class Holding(Tensor):
     @grad.deleter
     def grad(self) -> None:
         self._held.grad = None
+
+    @property
+    def data(self) -> Any:
+        """The same without history."""
+        return self.with_values(self._held.data)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._held.data = self.values_in(value)
 
     def __format__(self, how: str) -> str:
         return object.__format__(self, how)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from nbgrad._holding import Forms, Holding, complete, held_in, history
+from nbgrad._holding import Forms, Holding, complete, held_in, history, naming
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import wrap_dim
@@ -248,16 +248,7 @@ def _empty_affine_quantized(
 # ---------------------------------------------------------------- what it is asked for
 
 forms: Forms = dict(history)
-
-
-def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let functions and methods of these names be this one, where an argument is quantised."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        forms.update(dict.fromkeys(names, function))
-        return function
-
-    return add
+form = naming(forms)
 
 
 form("int_repr")(lambda input: input._held.clone())

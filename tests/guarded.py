@@ -181,7 +181,7 @@ def tight(T: ModuleType, t: Any) -> Any:
 
 
 def runs(T: ModuleType, case: Any, whole: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What is computed of a case, by name: its values, its gradients of first and second order, in place, and by `out=`."""
+    """What is computed of a case, by name: its values, its gradients of first and second order, in place, by `out=`, under autocast."""
     from tests import derive
     from tests.cases import DTYPES, SMALL, Sample, method, samples
 
@@ -205,11 +205,21 @@ def runs(T: ModuleType, case: Any, whole: bool) -> Iterator[tuple[str, Callable[
                 yield f"{sample.label} in place", lambda s=sample: method(case, s.tensors(T), "_")
             if "o" in case.forms and every:
                 yield f"{sample.label} out=", partial(_into_out, T, case, sample)
+    if "float32" in case.dtypes:
+        sample = next(iter(drawn("float32")))
+        for dtype in ("bfloat16", "float16"):
+            yield f"{dtype} under autocast", partial(_under_autocast, T, case, sample, getattr(T, dtype))
     if case.differentiable and "float64" in case.dtypes:
         for sample in drawn("float64"):
             yield f"{sample.label} gradient", lambda s=sample: derive.gradients(T, case, s, False)[0]
         for sample in drawn("float64", in_turn=not whole):
             yield f"{sample.label} second order", lambda s=sample: derive.second_order(T, case, s)
+
+
+def _under_autocast(T: ModuleType, case: Any, sample: Any, dtype: Any) -> Any:
+    operands = [t.to(dtype) if t.dtype == T.float32 else t for t in sample.tensors(T)]
+    with T.autocast("cpu"):
+        return case.fn(T, *operands)
 
 
 def _into_out(T: ModuleType, case: Any, sample: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from nbgrad._holding import Forms, complete, history
+from nbgrad._holding import Forms, complete, history, naming
 from nbgrad.core.tensor import Tensor
 from nbgrad.masked import _functions as functions
 from nbgrad.masked._tensor import MaskedTensor, masked, same
@@ -19,16 +19,7 @@ from nbgrad.ops.make import filled
 from nbgrad.ops.views import join
 
 forms: Forms = dict(history)
-
-
-def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let functions and methods of these names be this one, where an argument is masked."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        forms.update(dict.fromkeys(names, function))
-        return function
-
-    return add
+form = naming(forms)
 
 
 def _first(args: Sequence[Any]) -> Any:

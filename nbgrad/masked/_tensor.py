@@ -85,15 +85,6 @@ class MaskedTensor(Holding):
             return t._held
         return t
 
-    @property
-    def data(self) -> Any:
-        """The same without history."""
-        return self.with_values(self._held.data)
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self._held.data = self.values_in(value)
-
     def get_data(self) -> Tensor:
         """The data, also what is masked. Of that no gradient comes back.
 

@@ -11,7 +11,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, NoReturn
 
-from nbgrad._holding import Forms, complete, history
+from nbgrad._holding import Forms, complete, history, naming
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import wrap_dim
@@ -40,14 +40,9 @@ of_jagged: Forms = {}
 of_strided: Forms = {}
 
 
-def form(*names: str, to: Forms = shared) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def form(*names: str, to: Forms = shared) -> Callable[[Callable[..., Any]], Any]:
     """Let functions and methods of these names be this one, where an argument is nested."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        to.update(dict.fromkeys(names, function))
-        return function
-
-    return add
+    return naming(to)(*names)
 
 
 def _first(args: Sequence[Any]) -> Any:

@@ -134,15 +134,6 @@ class Nested(Holding):
             raise RuntimeError("Mismatch in shape: a gradient has parts of other sizes than its tensor.")
         return t._held
 
-    @property
-    def data(self) -> Any:
-        """The same values without history."""
-        return self.with_values(self._held.data)
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self._held.data = self.values_in(value)
-
     def values(self) -> Tensor:
         """The values of all parts, one after another."""
         return named("NestedGetValues", self._held) if self._held.requires_grad else self._held.detach()

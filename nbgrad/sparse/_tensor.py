@@ -5,10 +5,9 @@ Its history is that of its values. What it is asked for that stands in no form (
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
-from nbgrad._holding import Forms, Holding, held_in, history
+from nbgrad._holding import Forms, Holding, held_in, history, naming
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
@@ -27,16 +26,7 @@ from nbgrad.sparse._pattern import Pattern, places
 
 sparse_coo = _layout("sparse_coo")
 forms: Forms = dict(history)  # what functions and methods do with sparse tensors, by their names
-
-
-def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let functions and methods of these names be this one, where an argument is sparse."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        forms.update(dict.fromkeys(names, function))
-        return function
-
-    return add
+form = naming(forms)
 
 
 class SparseTensor(Holding):
