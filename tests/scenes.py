@@ -34,6 +34,8 @@ class Scene:
         found = []
         T.manual_seed(0)
         T.set_warn_always(True)  # whatever this process was told of before
+        # PyTorch's compiler turns this off at its first use, in whatever test that was.
+        T.distributions.Distribution.set_default_validate_args(True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             T.FloatStorage(1)  # of which PyTorch tells once, all the same
