@@ -879,7 +879,7 @@ class Plan:
 
     def commutes(self, loop: Loop, positions: set[int]) -> bool:
         """May the reversed loop run upwards? Its turns must not meet: carried values are only added to, and no active array is read and
-        written but at the counter."""
+        written, or set, but at the counter."""
         inner = self.within_now(loop)
         growing = not loop.rerun and any(isinstance(q, Loop) and id(q) in positions for q in inner)
         if loop.trips or growing:
@@ -887,6 +887,7 @@ class Plan:
         arrays = self.active.arrays
         read: set[str] = set()
         written: set[str] = set()
+        stored: set[str] = set()  # whose bars a turn reads, as an addition does, and clears
         private = {s.base for s in inner if isinstance(s, Make)}
         for s in inner:
             read |= reads(s) & arrays
@@ -895,9 +896,11 @@ class Plan:
                 return False
             if isinstance(s, Store | Add) and s.base in arrays:
                 written.add(s.base)
+            if isinstance(s, Store):
+                stored.add(s.base)
         if any(isinstance(s, Product | Fill) and s.base in arrays and s.base not in private for s in inner):
             return False
-        both = (read & written) - private
+        both = (read & written | stored & arrays) - private
         at: dict[str, set[tuple[int, ...]]] = {}
         for s in inner:
             places = [load for e in exprs(s) for load in loads(e)]

@@ -55,6 +55,20 @@ def logarithms_of_a_base(x):
     return math.log(abs(x[0]) + 1.0, 2) * math.log(abs(x[1]) + 1.0, abs(x[2]) + 2.0)
 
 
+def sets_and_adds_at_other_places(x, m):
+    y = np.zeros(len(x))
+    w = np.zeros((3, 3))
+    for k in range(3):
+        for i in range(1, len(x)):
+            y[i] = x[i] ** 2
+            y[1] -= abs(m[0, k]) * x[0]
+    for i in range(3):
+        for j in range(3):
+            w[i, j] = m[i, j] * x[i]
+            w[j, i] = m[j, i] * x[j] ** 2
+    return y[1] * y[2] + np.sum(y) + np.sum(w * m[:3])
+
+
 def copies_with_new_axes(x):
     y = x.copy()
     t = y[:, None].copy()
@@ -81,6 +95,7 @@ CASES: dict[Any, Any] = {
     largest_of_nothing: (X,),
     along_the_only_axis: (X, M),
     logarithms_of_a_base: (X,),
+    sets_and_adds_at_other_places: (X, M),
     copies_with_new_axes: (X,),
     one_array_by_several_names: (X,),
 }
