@@ -20,10 +20,11 @@ from nbgrad.adjoints import methods, quick
 from nbgrad.adjoints.analyse import POLICIES, Policy
 from nbgrad.adjoints.fresh import written_first
 from nbgrad.adjoints.held import Held, Memory
-from nbgrad.adjoints.ir import Expr, Program, Refused, Several, arranged, statements, writes
+from nbgrad.adjoints.ir import Expr, Form, Program, Refused, Several, arranged, joined, statements, writes
 from nbgrad.adjoints.kinds import (
     as_list,
     as_seed,
+    complex_names,
     copied,
     each_seed,
     flat_names,
@@ -60,6 +61,9 @@ class Made:
     wrt: list[str]
     written: list[str]
     asked: list[int]  # where what was asked for, in that order, stands in `wrt`
+    pairs: dict[str, str] = field(
+        default_factory=dict
+    )  # parameters that are imaginary parts, by the real ones
     again: Differentiable | None = None
     each: dict[Any, Differentiable] = field(default_factory=dict)  # loops around it
 
@@ -284,10 +288,10 @@ class Differentiable:
         found = self._quick.get(key)
         if found is not None:
             return found, given
-        found = self._make(what, self._kinds(given), wrt)
-        if None not in key[2:]:
+        found, flat = self._make(what, self._kinds(given), wrt), self._flat(given)
+        if None not in key[2:] and len(flat) == len(given):
             self._quick.keep(key, found)
-        return found, self._flat(given)
+        return found, flat
 
     def _make(self, what: str, kinds: tuple[Kind, ...], wrt: tuple[str, ...] | None) -> Made:
         key = what, kinds, wrt
@@ -323,7 +327,11 @@ class Differentiable:
         if what != "memory":
             text.known = quick.known(p, floats, text)
         order = self._asked_order(p, kinds, wrt, wanted)
-        return Made(name, text, p, p.constants, bars, wanted, written, order)
+        own = self._own_names(p, kinds)
+        pairs = {
+            own[re]: own[im] for n, k in zip(self.names, kinds) for re, im in complex_names(n, k).items()
+        }
+        return Made(name, text, p, p.constants, bars, wanted, written, order, pairs)
 
     def _check_apart(self, made: Made, args: Sequence[Any]) -> None:
         """An array that is written is no part of another, nor twice the same number; a bar lies as what it is of."""
@@ -347,7 +355,8 @@ class Differentiable:
                     f"{self.function.__name__}(): {name} is written and has elements that share memory (pass a copy)"
                 )
             for other, a in arrays:
-                if other != name and np.may_share_memory(mine, a):
+                one = made.pairs.get(name) == other or made.pairs.get(other) == name  # whose parts they are
+                if other != name and not one and np.may_share_memory(mine, a):
                     raise ValueError(
                         f"{self.function.__name__}(): {name} is written and shares memory with {other} (pass a copy)"
                     )
@@ -401,9 +410,28 @@ class Differentiable:
         given = self._bound(args, named)
         made, flat = self._made_for("adjoint", given, self._asked(wrt, argnums))
         listed = each_seed(made.program.form, seeds)
+        n = len(made.program.results)
+        if made.pairs:
+            listed[n:] = self._seeds_of_parts(made, listed[n:])
         self._check_seeds(given, listed)
         values, grads = self._swept(made, flat, listed)
         return arranged(made.program.form, values), self._shaped(made, grads, wrt, argnums)
+
+    def _seeds_of_parts(self, made: Made, seeds: Sequence[Any]) -> list[Any]:
+        """Those of written arrays, of complex numbers as those of their parts."""
+        if not seeds:
+            return []
+        found: list[Any] = []
+        given, outs = iter(seeds), [name for name in made.written if name in made.bars]
+        for k, name in enumerate(outs):
+            if k and made.pairs.get(outs[k - 1]) == name:
+                continue
+            s = next(given, None)
+            if outs[k + 1 : k + 2] == [made.pairs.get(name)]:
+                found += [None, None] if s is None else [np.real(s), np.imag(s)]
+            else:
+                found.append(s)
+        return [*found, *given]
 
     def _check_seeds(self, given: Sequence[Any], seeds: Sequence[Any]) -> None:
         """What a seed that is an array is of is known from the value alone, and the adjoint reads all of it."""
@@ -424,12 +452,15 @@ class Differentiable:
         made = self._make("tangent", self._kinds(given), asked)
         flat = self._flat(given)
         values, moved, arrays = self._moved(made, flat, self._moving(made.program, given, tangents))
-        form, written = made.program.form, [arrays[n] for n in made.written if n in arrays]
+        form = made.program.form
+        names = [n for n in made.written if n in arrays]
+        written = _of_complex(made, names, [arrays[n] for n in names])
         if form is None:
             return (), tuple(written)
         along = arranged(form, moved)
         if written:
-            along = (*(along if isinstance(form, Several) else moved), *written)
+            several = isinstance(form, Several) and form.of is not complex
+            along = (*(along if several else (along,)), *written)
         return arranged(form, values), along
 
     def _aligned(self, args: Sequence[Any], vectors: Sequence[Any]) -> Sequence[Any]:
@@ -452,11 +483,13 @@ class Differentiable:
                 if name in own:
                     found[own[name]] = t
                 return
+            kind = kind_of(a, name)
+            assert isinstance(kind, PartialOf | TupleOf)  # as it has parts
+            if isinstance(kind, TupleOf) and kind.of is complex:
+                t = np.asarray(t, complex)
             parts = [t.get(k) for k in a] if isinstance(a, dict) and isinstance(t, dict) else parts_of(t)
             if parts is None or len(parts) != len(inner) or (isinstance(t, dict) and t.keys() - set(a)):
                 raise TypeError(f"{name} has {len(inner)} parts, and its tangent is {t!r}")
-            kind = kind_of(a, name)
-            assert isinstance(kind, PartialOf | TupleOf)  # as it has parts
             for label, x, y in zip(kind.labels, inner, parts):
                 part(f"{name}_{label}", x, y)
 
@@ -501,7 +534,7 @@ class Differentiable:
         made, flat = self._made_for("adjoint", given, self._asked(wrt, None))
         moving = self._moving(made.program, given, self._aligned(args, vectors))
         curved = self._curved(made, flat, moving)
-        return tuple([curved[k] for k in made.asked])
+        return tuple(_asked_of(made, curved))
 
     def _curved(self, made: Made, flat: Sequence[Any], moving: Mapping[str, Any]) -> list[Any]:
         """The tangent of the adjoint along `moving`."""
@@ -525,6 +558,7 @@ class Differentiable:
         given = self._bound(args, named)
         made, flat = self._made_for("adjoint", given, self._asked(wrt, argnums))
         of = dict(zip(made.program.params, flat))
+        _no_complex(self, made, "jacobian")
         if not made.program.results:
             raise TypeError(f"{self.function.__name__}() gives nothing, so it has no jacobian (use vjp)")
         shapes = [np.shape(v) for v in self._results(given)]
@@ -548,6 +582,7 @@ class Differentiable:
         """The second derivatives of a function whose value is one float: a row of arrays for each input, or one array for one."""
         given = self._bound(args, named)
         made = self._make("adjoint", self._kinds(given), self._asked(wrt, None))
+        _no_complex(self, made, "hessian")
         flat = self._flat(given)
         of = dict(zip(made.program.params, flat))
         inputs = [(made.wrt[k], of[made.wrt[k]]) for k in made.asked]
@@ -636,7 +671,7 @@ class Differentiable:
 
     def _shaped(self, made: Made, grads: list[Any], wrt: Any, argnums: Any) -> Any:
         """As they were asked for: in that order, and one by itself if it was named by itself and is no tuple."""
-        found = [grads[k] for k in made.asked]
+        found = _asked_of(made, grads)
         alone = (isinstance(wrt, str) or isinstance(argnums, int)) and len(found) == 1
         return found[0] if alone else tuple(found)
 
@@ -672,6 +707,32 @@ def derived(made: Made, of: Differentiable) -> Differentiable:
         params = made.program.params
         made.again._twins = [(params.index(n), len(params) + k) for k, n in enumerate(made.bars)]
     return made.again
+
+
+def _asked_of(made: Made, values: Sequence[Any]) -> list[Any]:
+    """What was asked for, of values for each of `wrt`."""
+    return _of_complex(made, [made.wrt[k] for k in made.asked], [values[k] for k in made.asked])
+
+
+def _of_complex(made: Made, names: Sequence[str], values: Sequence[Any]) -> list[Any]:
+    """The same, the two parts of what is complex as one."""
+    found: list[Any] = []
+    for k, (name, value) in enumerate(zip(names, values)):
+        if k and made.pairs.get(names[k - 1]) == name:
+            found[-1] = joined(found[-1], value)
+        else:
+            found.append(value)
+    return found
+
+
+def _no_complex(f: Differentiable, made: Made, what: str) -> None:
+    def inside(form: Form) -> bool:
+        return isinstance(form, Several) and (form.of is complex or any(map(inside, form.parts)))
+
+    if inside(made.program.form) or any(n in made.wrt for pair in made.pairs.items() for n in pair):
+        raise TypeError(
+            f"{f.function.__name__}(): {what} of complex numbers is not taken (use vjp, jvp or hvp)"
+        )
 
 
 def _is_float(p: Program) -> bool:

@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from nbgrad.adjoints import library, ops
-from nbgrad.adjoints.build import Builder, Elementwise, Items, Listed, Object, Value, is_array, is_none
+from nbgrad.adjoints.build import (
+    Builder,
+    Elementwise,
+    Items,
+    Listed,
+    Object,
+    Value,
+    has_complex,
+    is_array,
+    is_none,
+)
 from nbgrad.adjoints.ir import ONE, ZERO, Apply, At, Const, Expr, Refused, Span, View, const, kind_of
 
 
@@ -46,6 +56,8 @@ def truth(b: Builder, e: Expr) -> Expr:
 
 
 def array_of(b: Builder, x: Value) -> View | Elementwise:
+    if has_complex(x):
+        b.refuse("complex numbers where only real ones are taken", "of their real and imaginary parts")
     if isinstance(x, Items) and is_listed(x):
         x = on_array(b, None, x)
     if isinstance(x, Listed):
@@ -148,7 +160,7 @@ def on_copy(b: Any, hint: str | None, a: Value) -> Value:
 
 def on_array(b: Builder, hint: str | None, object: Value, dtype: Value | None = None) -> Value:
     """np.array of a tuple or list of numbers, or of rows of them; or of an array, which is a copy."""
-    x = array_of(b, object) if isinstance(object, Listed) else object
+    x = array_of(b, object) if isinstance(object, Listed) or has_complex(object) else object
     if isinstance(x, Expr):  # an array without dimensions is a number
         as_float = dtype is not None and kind_of(dtype_of(b, dtype, "")) == "float" and b.kind(x) != "float"
         return b.let(hint, Apply("float", (b.leaf(x),)) if as_float else x)

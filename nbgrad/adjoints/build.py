@@ -55,6 +55,7 @@ class Elementwise:
     bases: set[str]
     dtype: str = "float64"
     of: str = ""  # the array that it is a view of to who wrote the program, where it is
+    pair: Any = None  # of one part of complex numbers, what gives both
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,17 @@ def is_array(x: Any) -> bool:
 
 def is_keyed(x: Any) -> bool:
     return isinstance(x, Items) and isinstance(x.of, Keys)
+
+
+def is_complex(x: Any) -> bool:
+    return isinstance(x, Items) and x.of is complex
+
+
+def has_complex(x: Any) -> bool:
+    """Is it complex, or are what it lists?"""
+    if isinstance(x, Listed):
+        return has_complex(x.rooms)
+    return is_complex(x) or (isinstance(x, Items) and any(map(has_complex, x.items)))
 
 
 def is_none(x: Any) -> bool:

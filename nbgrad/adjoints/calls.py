@@ -17,6 +17,7 @@ import numpy as np
 
 from nbgrad.adjoints import (
     arrangements,
+    complexes,
     contract,
     functions,
     keyed,
@@ -108,6 +109,8 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         return f(b, *args)
     if f in keyed.OF_DICTS or f is dict:
         return (keyed.new_dict if f is dict else f)(b, *args, **named)
+    if complexes.wanted(f, args, named):
+        return complexes.function(b, name, args, named, f)
     if isinstance(f, np.ufunc) and f.signature is None and len(args) > f.nin:
         args, named = args[: f.nin], {**named, "out": Items(args[f.nin :])}
     if "where" in named and isinstance(f, np.ufunc):
@@ -373,8 +376,6 @@ def converted(b: Builder, f: Any, args: list[Value]) -> Value:
         return promised(b, x)
     if issubclass(f, int | np.integer):
         return b.elementwise([x], lambda e: e if b.kind(e) == "int" else b.function("int", [e]))
-    if issubclass(f, complex | np.complexfloating):
-        b.refuse("complex numbers", "keep real and imaginary part apart")
     op = "float32" if f is np.float32 else "float"
 
     def one(e: Expr) -> Expr:
@@ -394,6 +395,12 @@ def promised(b: Builder, e: Expr) -> Expr:
     return known
 
 
+def by_name(b: Builder, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+    """NumPy's function of the name, or an array's method."""
+    f = getattr(np, name, getattr(np.linalg, name, None))
+    return call(b, name, args, named, None) if f is None else function(b, f, args, named, None)
+
+
 def method(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A method of an array's. What is named as a function of NumPy's is none: `append` of a list would be lost."""
     if not hasattr(np.ndarray, name) and name != "ptp":
@@ -405,6 +412,8 @@ def method(b: Builder, name: str, args: list[Value], named: dict[str, Value], hi
 
 def call(b: Builder, name: str, args: list[Value], named: dict[str, Value], hint: str | None) -> Value:
     """A function or method by NumPy's name."""
+    if complexes.wanted(None, args, named):
+        return complexes.function(b, name, args, named)
     if args and isinstance(args[0], Listed) and name != "len":
         apart = name in ("concatenate", "hstack") and len(args) == 1
         args = [listed.joined(b, args[0]) if apart else array_of(b, args[0]), *args[1:]]
@@ -468,4 +477,4 @@ _BY_NAME = (
     arrangements.FUNCTIONS | functions.FUNCTIONS | linear.FUNCTIONS | contract.FUNCTIONS | pieces.FUNCTIONS
 )
 
-__all__ = ["call", "function", "method", "writes_out"]
+__all__ = ["by_name", "call", "function", "method", "writes_out"]

@@ -13,9 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import calls, contract, keyed, listed, ops
+from nbgrad.adjoints import calls, complexes, contract, keyed, listed, ops
 from nbgrad.adjoints.arrangements import product_of
-from nbgrad.adjoints.build import Elementwise, Items, Listed, Object, Value, is_array, is_keyed
+from nbgrad.adjoints.build import (
+    Elementwise,
+    Items,
+    Listed,
+    Object,
+    Value,
+    has_complex,
+    is_array,
+    is_complex,
+    is_keyed,
+)
 from nbgrad.adjoints.firsts import Unset
 from nbgrad.adjoints.indices import Indices
 from nbgrad.adjoints.ir import (
@@ -64,9 +74,14 @@ class Expressions(Indices):
 
     def scalar(self, e: ast.expr, env: Env, hint: str | None = None) -> Expr:
         x = self.value(e, env, hint)
+        if is_complex(x):
+            self.refuse("a complex number where a real one is needed", "z.real, abs(z), z != 0", e)
         if not isinstance(x, Expr):
             self.refuse("a number is needed here", node=e)
         return x
+
+    def by_name(self, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+        return calls.by_name(self, name, args, named)
 
     def integer(self, e: ast.expr, env: Env) -> Expr:
         return self.whole_number(self.value(e, env), e)
@@ -110,6 +125,8 @@ class Expressions(Indices):
         return found
 
     def of_star(self, e: ast.Starred, x: Value, missing: Callable[[], int | None] | None) -> list[Value]:
+        if is_complex(x):
+            self.refuse("* of complex numbers", "name the arguments", e)
         if isinstance(x, Items):
             return keyed.over(self, x).items
         if is_array(x):
@@ -125,7 +142,7 @@ class Expressions(Indices):
         if isinstance(x, Expr):
             return self.let(None, x) if loads(x) else x
         if isinstance(x, Items):
-            return x.each(self.now)
+            return complexes.now(self, x) if x.of is complex else x.each(self.now)
         return self.stored(x) if isinstance(x, Elementwise) else x
 
     def has_call(self, e: ast.expr, env: Env) -> bool:
@@ -159,8 +176,6 @@ class Expressions(Indices):
         return found is not np and found is not math and not isinstance(found, np.ndarray)
 
     def of_Constant(self, e: ast.Constant, env: Env, hint: str | None) -> Value:
-        if isinstance(e.value, complex):
-            self.refuse("complex numbers", "keep real and imaginary part apart", e)
         return self.wrapped(e.value)
 
     def of_Name(self, e: ast.Name, env: Env, hint: str | None) -> Value:
@@ -190,6 +205,9 @@ class Expressions(Indices):
             return self.wrapped(x)
         if id(x) in self.of_module:
             return self.of_module[id(x)]
+        if x.dtype.kind == "c" and x.size <= _WRITTEN_OUT and x.ndim:
+            parts = self.as_first(x, "@parts", (x.real.copy(), x.imag.copy()))
+            return complexes.complex_of(*(self.known(part, e) for part in parts))
         if x.size > _WRITTEN_OUT or not x.ndim or x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
             self.refuse(
                 f"{ast.unparse(e)} is an array of the module, of {x.size} numbers of {x.dtype}",
@@ -217,6 +235,13 @@ class Expressions(Indices):
             return self.known(self.as_first(x.value, e.attr, found), e)
         if isinstance(x, Items) and e.attr in x.fields:
             return x.items[x.fields.index(e.attr)]
+        if isinstance(x, Items) and x.of is complex:
+            part = complexes.attribute(self, x, e.attr)
+            if part is not None:
+                return part
+            x = complexes.parts_of(x)[0]  # of which either has as many
+        if isinstance(x, Expr | Elementwise | View) and e.attr in ("real", "imag"):
+            return calls.call(self, e.attr, [x], {}, hint)
         if isinstance(x, View | Elementwise):
             shape = self.shape(x)
             if e.attr == "shape":
@@ -257,6 +282,8 @@ class Expressions(Indices):
 
     def list_of_parts(self, e: ast.List, found: list[Value], hint: str | None) -> Value:
         """[*x, a] of an array: a list of its numbers and others."""
+        if any(map(has_complex, found)):
+            self.refuse("* beside complex numbers", "np.concatenate", e)
         pieces: list[Any] = []
         for part, x in zip(e.elts, found):
             starred = isinstance(part, ast.Starred)
@@ -274,6 +301,8 @@ class Expressions(Indices):
 
     def of_UnaryOp(self, e: ast.UnaryOp, env: Env, hint: str | None) -> Value:
         x = self.value(e.operand, env)
+        if isinstance(x, Items) and x.of is complex and isinstance(e.op, ast.USub | ast.UAdd):
+            return complexes.negated(self, x) if isinstance(e.op, ast.USub) else x
         if isinstance(e.op, ast.USub):
             return self.elementwise(
                 [x], lambda a: const(-a.value) if isinstance(a, Const) else Apply("neg", (a,))
@@ -302,6 +331,12 @@ class Expressions(Indices):
         if is_keyed(a) and is_keyed(b) and name == "bit_or":
             return keyed.new_dict(self, a, b)
         keyed.no_dict(self, "arithmetic", [a, b])
+        if is_complex(a) or is_complex(b):
+            for x, node in zip((a, b), nodes):
+                self.no_list(x, node)
+            if not all(is_complex(x) or isinstance(x, Expr | View | Elementwise) for x in (a, b)):
+                self.refuse("arithmetic of a list", "np.array(...) of it, or extend")
+            return complexes.arithmetic(self, name, a, b)
         if isinstance(a, Items) and isinstance(b, Items) and name == "add":
             return Items(a.items + b.items, list if a.of is list else tuple)
         if isinstance(a, Items) and isinstance(b, Const) and name == "mul":
@@ -331,7 +366,10 @@ class Expressions(Indices):
             name = _COMPARE.get(type(op))
             if name is None:
                 self.refuse("in", "compare one by one", e)
-            test = self.elementwise([a, b], lambda x, y, name=name: self.binary_test(name, x, y))
+            if is_complex(a) or is_complex(b):
+                test = complexes.compared(self, name, a, b)
+            else:
+                test = self.elementwise([a, b], lambda x, y, name=name: self.binary_test(name, x, y))
             if found is None:
                 found = test
             elif isinstance(found, Expr) and isinstance(test, Expr):
@@ -434,6 +472,8 @@ class Expressions(Indices):
 
     def of_Subscript(self, e: ast.Subscript, env: Env, hint: str | None) -> Value:
         x = self.value(e.value, env)
+        if isinstance(x, Items) and x.of is complex:
+            return complexes.at_index(self, x, e, env)
         if isinstance(x, Items):
             return self.tuple_item(x, e, env)
         if isinstance(x, Listed):
@@ -470,6 +510,10 @@ class Expressions(Indices):
                 ends.append(None if end is None else end.value)
             return Items(x.items[slice(*ends)], list if x.of is list else tuple)
         at = self.value(e.slice, env)
+        if isinstance(at, Expr) and not isinstance(at, Const) and has_complex(x):
+            if not all(isinstance(i, Expr) or is_complex(i) for i in x.items):
+                self.refuse("a tuple is indexed by something that is not a constant", "use an array", e)
+            return complexes.at_index(self, complexes.array(self, x), e, env)
         if isinstance(at, Expr) and not isinstance(at, Const) and _is_table(x):
             v = calls.call(self, "array", [x], {}, None)  # by a counter: it stands in an array
             assert isinstance(v, View)
@@ -503,7 +547,9 @@ class Expressions(Indices):
                 named = {str(k.arg): v for k, v in zip(e.keywords, values[len(e.args) :])}
                 self.node = e
                 return keyed.method(self, owner, e.func.attr, values[: len(e.args)], named)
-            if isinstance(owner, View | Elementwise):
+            if isinstance(owner, Expr | View | Elementwise) and e.func.attr in ("conjugate", "conj"):
+                return owner  # real
+            if isinstance(owner, View | Elementwise) or is_complex(owner):
                 values = self.operands([*e.args, *named_nodes], env)
                 named = {str(k.arg): v for k, v in zip(e.keywords, values[len(e.args) :])}
                 return calls.method(self, e.func.attr, [owner, *values[: len(e.args)]], named, hint)

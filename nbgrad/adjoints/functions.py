@@ -308,7 +308,7 @@ def on_real(b: Builder, hint: str | None, x: Value) -> Value:
     return x
 
 
-on_conjugate = on_positive = on_real
+on_conj = on_conjugate = on_positive = on_real
 
 
 def on_imag(b: Builder, hint: str | None, x: Value) -> Value:

@@ -33,7 +33,9 @@ class Indices(Firsts):
         """v[...]: an element, a view, or, of arrays of indices and with new axes, what stands at their places."""
         if not isinstance(v, View):
             self.refuse("what is indexed is no array", node=e)
-        parts = self.parts(v, e, env)
+        return self.taken(v, self.parts(v, e, env), e, env)
+
+    def taken(self, v: View, parts: Sequence[Any], e: ast.Subscript, env: Env) -> Load | View | Elementwise:
         given = len([p for p in parts if not _is(p, None) and not _is(p, ...)])
         if given > len(v.order):
             self.refuse(f"{given} indices of an array of {len(v.order)} dimensions", node=e)

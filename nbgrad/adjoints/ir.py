@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 
 class Refused(NotImplementedError):
     """A construct outside of what can be differentiated: its file and line, what it is, what to write instead."""
@@ -367,7 +369,9 @@ class Several:
     of: Any
     parts: tuple[Form, ...]
 
-    def holding(self, parts: Sequence[Any]) -> Any:
+    def holding(self, parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
+        if self.of is complex:
+            return join(*parts)
         return (
             self.of(*parts)
             if hasattr(self.of, "_fields")
@@ -379,13 +383,23 @@ class Several:
         )
 
 
+def joined(re: Any, im: Any) -> Any:
+    """Complex numbers of their parts."""
+    if not isinstance(re, np.ndarray):
+        return complex(re, im)
+    narrow = re.dtype == im.dtype == np.float32
+    found = np.empty(re.shape, np.complex64 if narrow else np.complex128)
+    found.real, found.imag = re, im
+    return found
+
+
 Form: TypeAlias = int | Several | None  # which result it is, several, or nothing
 
 
-def arranged(form: Form, values: Sequence[Any]) -> Any:
+def arranged(form: Form, values: Sequence[Any], join: Callable[[Any, Any], Any] = joined) -> Any:
     """The values as the function gives them."""
     if isinstance(form, Several):
-        return form.holding([arranged(part, values) for part in form.parts])
+        return form.holding([arranged(part, values, join) for part in form.parts], join)
     return None if form is None else values[form]
 
 

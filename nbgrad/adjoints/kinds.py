@@ -27,6 +27,9 @@ _arrays: Table[tuple[int, np.dtype[Any]], ArrayOf] = Table(
 def kind_of(a: Any, name: str = "the argument") -> Kind:
     """What an argument, or a type of Numba's or Python's, is for lowering."""
     if isinstance(a, np.ndarray):
+        if a.dtype.kind == "c" and a.dtype.itemsize <= 16 and a.dtype.isnative:
+            part = _array(a.ndim, a.real.dtype, name)
+            return TupleOf((part, part), complex)
         return _array(a.ndim, a.dtype, name)
     if isinstance(a, bool | np.bool_) or a is bool:
         return Scalar("bool")
@@ -34,16 +37,20 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
         return Scalar("int")
     if isinstance(a, float | np.floating) or a is float:
         return Scalar("float")
+    if isinstance(a, complex | np.complexfloating) or a is complex:
+        return TupleOf((Scalar("float"), Scalar("float")), complex)
     if isinstance(a, tuple | list):
         return TupleOf(tuple(kind_of(i, f"{name}[{k}]") for k, i in enumerate(a)), type(a))
     if isinstance(a, dict):
         return TupleOf(tuple(kind_of(x, f"{name}[{k!r}]") for k, x in a.items()), Keys(tuple(a), keyed.GIVEN))
     if a is None or isinstance(a, str):
         return Known(a)
-    if hasattr(a, "bitwidth") and hasattr(a, "name"):  # a type of Numba's
+    if str(a).startswith("complex") and hasattr(a, "bitwidth"):  # a type of Numba's
+        return kind_of(0j)
+    if hasattr(a, "bitwidth") and hasattr(a, "name"):
         return Scalar("float" if "float" in a.name else "bool" if a.name.startswith("bool") else "int")
     if hasattr(a, "ndim") and hasattr(a, "dtype") and hasattr(a, "layout"):
-        return _array(a.ndim, np.dtype(str(a.dtype)), name)
+        return kind_of(np.empty((0,) * a.ndim, np.dtype(str(a.dtype))), name)
     if str(a) == "bool":
         return Scalar("bool")
     inner = held_by(a)
@@ -59,11 +66,15 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
 
 
 def parts_of(a: Any) -> list[Any] | None:
-    """Of an argument that has parts, they, in their order."""
+    """Of an argument that has parts, they, in their order; of complex numbers what is real and what is not."""
+    if isinstance(a, np.ndarray):
+        return [a.real, a.imag] if a.dtype.kind == "c" else None
     if isinstance(a, tuple | list):
         return list(a)
     if isinstance(a, dict):
         return list(a.values())
+    if isinstance(a, complex | np.complexfloating):
+        return [a.real, a.imag]
     held = held_by(a)
     return None if held is None else [*held.args, *held.keywords.values()]
 
@@ -73,7 +84,9 @@ def _array(rank: int, dtype: np.dtype[Any], name: str) -> ArrayOf:
     if known is not None:
         return known
     if dtype.kind not in "fiub" or dtype.itemsize > 8 or str(dtype) == "float16":
-        raise TypeError(f"{name} is an array of {dtype}; float32, float64, integers and bool are taken")
+        raise TypeError(
+            f"{name} is an array of {dtype}; float32, float64, complex64, complex128, integers and bool are taken"
+        )
     if rank == 0:
         raise TypeError(f"{name} is an array without dimensions; pass a number, or an array of one element")
     if not dtype.isnative:
@@ -101,6 +114,18 @@ def names_given(name: str, of: Kind) -> list[str]:
     if isinstance(of, TupleOf):
         return [p for label, k in zip(of.labels, of.items) for p in names_given(f"{name}_{label}", k)]
     return flat_names(name, of) if isinstance(of, PartialOf) else []
+
+
+def complex_names(name: str, of: Kind) -> dict[str, str]:
+    """What the parts of complex numbers in a parameter are called, the imaginary by the real."""
+    if isinstance(of, TupleOf) and of.of is complex:
+        re, im = flat_names(name, of)
+        return {re: im}
+    found: dict[str, str] = {}
+    if isinstance(of, TupleOf | PartialOf):
+        for label, k in zip(of.labels, of.items):
+            found |= complex_names(f"{name}_{label}", k)
+    return found
 
 
 def laps(a: np.ndarray[Any, Any]) -> bool:
@@ -135,6 +160,8 @@ def each_seed(form: Form, seeds: Any) -> list[Any]:
     if isinstance(form, Several) and isinstance(seeds, dict):
         return _of_part(form, seeds)
     listed = list(seeds) if isinstance(seeds, tuple | list) else [seeds]
+    if isinstance(form, Several) and form.of is complex:
+        return _of_part(form, listed[0]) + listed[1:]
     if not isinstance(form, Several):
         return listed
     of = [part for part in form.parts if part is not None]
@@ -144,6 +171,8 @@ def each_seed(form: Form, seeds: Any) -> list[Any]:
 def _of_part(form: Form, seed: Any) -> list[Any]:
     if not isinstance(form, Several):
         return [seed]
+    if form.of is complex and seed is not None:
+        seed = [np.real(seed), np.imag(seed)]
     of = [part for part in form.parts if part is not None]
     seeds = [None] * len(of) if seed is None else seed
     if isinstance(seeds, dict):

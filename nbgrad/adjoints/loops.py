@@ -11,9 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import arrangements, calls, exits, keyed, listed, ops
+from nbgrad.adjoints import arrangements, calls, complexes, exits, keyed, listed, ops
 from nbgrad.adjoints.arrangements import turns
-from nbgrad.adjoints.build import Elementwise, Items, Keys, Listed, Object, Value, is_array, leaves
+from nbgrad.adjoints.build import (
+    Elementwise,
+    Items,
+    Keys,
+    Listed,
+    Object,
+    Value,
+    is_array,
+    is_complex,
+    leaves,
+)
 from nbgrad.adjoints.expressions import Expressions
 from nbgrad.adjoints.firsts import Hope, Longer, Wider, zero
 from nbgrad.adjoints.ir import (
@@ -103,7 +113,7 @@ class Loops(Expressions):
                 self.counted_loop(s, env, start, self.binary("mul", step, const(-1)), count)
                 return
             x = self.value(inner, env) if not isinstance(inner, ast.Call) else None
-            if isinstance(x, Items) and self.as_array(x) is x:
+            if isinstance(x, Items) and x.of is not complex and self.as_array(x) is x:
                 self.unrolled(s, x.items[::-1], env)
                 return
             count, at = self.rows(s.iter, s, env)
@@ -137,7 +147,7 @@ class Loops(Expressions):
                 given = sequences[1] if len(sequences) > 1 else self.value(s.iter.keywords[0].value, env)
                 assert isinstance(given, Expr)
                 first, sequences = given, sequences[:1]
-            tuples = [q.items for q in sequences if isinstance(q, Items)]
+            tuples = [q.items for q in sequences if isinstance(q, Items) and q.of is not complex]
             if len(tuples) == len(sequences):
                 rows = list(zip(*tuples))
                 items = [
@@ -158,7 +168,7 @@ class Loops(Expressions):
         x = keyed.over(self, self.value(s.iter, env))
         if exits.flag_of(s):
             x = self.as_array(x)  # it may be left, so that its turns are a loop's
-        if isinstance(x, Items):
+        if isinstance(x, Items) and x.of is not complex:
             self.unrolled(s, x.items, env)
             return
         count, item = self.each_of(x, s, env)
@@ -167,6 +177,10 @@ class Loops(Expressions):
     def each_of(self, x: Value, s: ast.For, env: Env) -> tuple[Expr, Callable[[Expr], Value]]:
         if isinstance(x, Listed):
             return x.count, listed.over(self, x)
+        if isinstance(x, Items) and x.of is complex:
+            if not complexes.is_complex_array(x):
+                self.refuse("a loop over a complex number")
+            return complexes.rows(self, x.each(lambda v: self.sequence(v, s, env)))
         v = self.sequence(x, s, env)
         return self.shape(v)[0], lambda i: self.item(v, i, True)
 
@@ -232,7 +246,8 @@ class Loops(Expressions):
 
     def as_array(self, x: Value) -> Value:
         """A tuple of numbers beside arrays, whose turns are a loop's."""
-        numbers = isinstance(x, Items) and x.items and all(isinstance(i, Expr) for i in x.items)
+        alike = isinstance(x, Items) and x.of is not complex and x.items
+        numbers = isinstance(x, Items) and alike and all(isinstance(i, Expr) for i in x.items)
         return calls.call(self, "array", [x], {}, None) if numbers else x
 
     def shorter(self, a: Expr, b: Expr) -> Expr:
@@ -438,6 +453,10 @@ class Loops(Expressions):
 
     def grows(self, name: str, first: Any, dtype: str, rank: int) -> Growing:
         """Room for an array that turns make longer or shorter, with what it is before them; it is empty where it has no value yet."""
+        if is_complex(first):
+            self.refuse(
+                f"{name}, of complex numbers, is made longer or shorter by turns", "an array of full length"
+            )
         if first is not None and not isinstance(first, View):
             self.refuse(f"{name} is a number before or an array in the loop", "use two names")
         room = new_room(self, name, dtype if first is None else self.dtype(first))
@@ -527,6 +546,10 @@ class Loops(Expressions):
         return self.kind(x) if isinstance(x, Expr) else None
 
     def risen(self, name: str, old: Any, new: Any) -> Any:
+        if isinstance(old, str) and isinstance(new, Kinds) and new.of is complex:
+            return new  # a real number before
+        if isinstance(new, str) and isinstance(old, Kinds) and old.of is complex:
+            return old
         if isinstance(old, tuple) != isinstance(new, tuple) or (
             isinstance(old, tuple) and len(old) != len(new)
         ):
@@ -570,6 +593,11 @@ class Loops(Expressions):
         return all(holds(head, inner[n]) for n, head in heads.items())
 
     def carry(self, loop: Loop, name: str, head: Any, first: Any, last: Any, kind: Any) -> None:
+        if isinstance(head, Items) and head.of is complex:
+            first = complexes.coerced(self, first)
+            around, self.block = self.block, loop.body
+            last = complexes.coerced(self, last)
+            self.block = around
         if isinstance(head, Items):
             for h, f, x, k in zip(head.items, first.items, last.items, kind):
                 if k is not None:

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import exits, library, listed, matrices, sugar
-from nbgrad.adjoints.build import Elementwise, Items, Keys, Listed, Object, Value
+from nbgrad.adjoints import complex_texts, complexes, exits, library, listed, matrices, sugar
+from nbgrad.adjoints.build import Elementwise, Items, Keys, Listed, Object, Value, is_complex
 from nbgrad.adjoints.ir import (
     Apply,
     Array,
@@ -102,6 +102,8 @@ class TupleOf:
     @property
     def labels(self) -> tuple[str, ...]:
         """What the parts are called: by their fields, or by their places."""
+        if self.of is complex:
+            return "re", "im"
         names = self.of.names if isinstance(self.of, Keys) else getattr(self.of, "_fields", ())
         sure = names and all(isinstance(n, str) and n.isidentifier() for n in names)  # as parts of a name
         if isinstance(self.of, Keys) and any("_" in str(n) for n in names):
@@ -206,7 +208,7 @@ class _Lowering(Statements):
 
     def parsed(self, fn: Any) -> Parsed:
         """Its text, and its statements without what Python says shortly."""
-        own = fn.__module__ in (library.__name__, matrices.__name__)
+        own = fn.__module__ in (library.__name__, matrices.__name__, complex_texts.__name__)
         known = _OF_LIBRARY.get(fn) if own else self.trees.get(fn)
         if known is not None:
             self.file = fn.__code__.co_filename
@@ -328,6 +330,8 @@ class _Lowering(Statements):
                 x = self.stored(x, name)
             elif isinstance(x, Apply | Load):
                 x = self.let(name, x)
+            elif is_complex(x):
+                x = self.bound(name, x, {})
             env[name] = x
         self.stack.append(call)
         self.frames.append((self.frame, self.here))
@@ -359,6 +363,8 @@ class _Lowering(Statements):
             return const(x)
         if isinstance(x, np.bool_ | np.integer | np.floating):
             return const(x.item())
+        if isinstance(x, complex | np.complexfloating):
+            return complexes.wrapped(complex(x))
         if isinstance(x, tuple):
             return Items([self.wrapped(i) for i in x], type(x))
         return Object(x)

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nbgrad.adjoints import exits, keyed, listed, ops, sugar
+from nbgrad.adjoints import complexes, exits, keyed, listed, ops, sugar
 from nbgrad.adjoints.arrangements import flat_index, product_of
 from nbgrad.adjoints.build import (
     Elementwise,
@@ -19,6 +19,7 @@ from nbgrad.adjoints.build import (
     Value,
     holds_array,
     is_array,
+    is_complex,
     is_keyed,
     leaves,
     with_leaves,
@@ -44,13 +45,17 @@ from nbgrad.adjoints.ir import (
     const,
     is_leaf,
     kind_of,
-    loads,
     statements,
     whole,
 )
 from nbgrad.adjoints.listed import new_room
 from nbgrad.adjoints.loops import Loops
 from nbgrad.adjoints.room import INSTEAD, OUTER, Env, Inside
+
+_COMPLEX_IN_REAL = (
+    "a complex number is written to an array of real ones",
+    "z.real, or an array of complex128",
+)
 
 
 class Statements(Loops):
@@ -132,11 +137,16 @@ class Statements(Loops):
     def bind_anew(self, target: ast.expr, x: Value, env: Env) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             x = keyed.over(self, x)
+        if is_complex(x):
+            x = complexes.now(self, x)  # type: ignore[arg-type]
         if holds_array(x) and self.replaced(target, x, env):
             return
-        if isinstance(x, Items) and isinstance(target, ast.Tuple | ast.List):  # a, b = b, a: loads first
+        of_several = isinstance(x, Items) and x.of is not complex
+        if (
+            isinstance(x, Items) and of_several and isinstance(target, ast.Tuple | ast.List)
+        ):  # a, b = b, a: loads first
             if all(isinstance(t, ast.Name) for t in target.elts):
-                x = Items([self.let(None, i) if isinstance(i, Expr) and loads(i) else i for i in x.items])
+                x = Items([self.now(i) if isinstance(i, Expr) or is_complex(i) else i for i in x.items])
             else:  # a[0], a[1] = ...: what is computed is so before the first is written; what is a view stays one
                 x = self.now(x)
         self.bind(target, x, env)
@@ -239,6 +249,8 @@ class Statements(Loops):
                 self.lists.add(x.base)
         if isinstance(x, Expr) and not is_leaf(x):
             x = self.let(name, x)
+        if is_complex(x):
+            x = complexes.stored(self, x, name)  # type: ignore[arg-type]
         if isinstance(x, Items):
             x = x.each(lambda i: i if is_leaf(i) else self.bound(name, i, {}))
         old = env.get(name)
@@ -249,6 +261,10 @@ class Statements(Loops):
         return x
 
     def unpacked(self, x: Value, n: int) -> list[Any]:
+        if isinstance(x, Items) and x.of is complex:
+            if not complexes.is_complex_array(x):
+                self.refuse("a complex number is unpacked", "z.real, z.imag")
+            return [complexes.complex_of(*pair) for pair in zip(*(self.unpacked(v, n) for v in x.items))]
         if isinstance(x, Elementwise):
             x = self.stored(x)
         if isinstance(x, View):
@@ -269,7 +285,7 @@ class Statements(Loops):
 
     def left_over(self, x: Value, at: int, n: int) -> Items:
         """a, *b = x: what the other names leave is a tuple."""
-        more = len(x.items) - n + 1 if isinstance(x, Items) else -1
+        more = len(x.items) - n + 1 if isinstance(x, Items) and x.of is not complex else -1
         if not isinstance(x, Items) or more < 0:
             self.refuse(f"this cannot be unpacked into {n} names, one of them starred")
         return Items([*x.items[:at], Items(x.items[at : at + more]), *x.items[at + more :]])
@@ -278,6 +294,11 @@ class Statements(Loops):
         if self.has_call(t, env):
             x = self.now(x)
         into = self.value(t.value, env)
+        if isinstance(into, Items) and into.of is complex:
+            complexes.assign(self, complexes.at_index(self, into, t, env), x)
+            return
+        if is_complex(x) and not isinstance(into, Listed):
+            self.refuse(*_COMPLEX_IN_REAL)
         if is_keyed(into):
             self.refuse("a dictionary is written where it was not made", "make another: {**d, key: value}")
         if isinstance(into, Listed) and not isinstance(t.slice, ast.Slice):
@@ -317,6 +338,11 @@ class Statements(Loops):
         target = s.target
         if isinstance(s.op, ast.MatMult):
             self.refuse("@= is not taken", "write a[:] = a @ b")
+        if isinstance(target, ast.Name) and complexes.is_complex_array(
+            old := env.get(target.id, Object(None))
+        ):
+            complexes.change(self, old, BINARY[type(s.op)], self.value(s.value, env))
+            return
         if isinstance(target, ast.Name) and not isinstance(env.get(target.id), View):
             read = ast.copy_location(ast.Name(target.id, ast.Load()), target)
             self.bind(target, self.arithmetic(s.op, [read, s.value], env, target.id), env)
@@ -327,6 +353,15 @@ class Statements(Loops):
             v: Value = env[target.id]
         elif isinstance(target, ast.Subscript):
             into = self.value(target.value, env)
+            if isinstance(into, Items) and into.of is complex:
+                at_places = complexes.at_index(self, into, target, env)
+                held = complexes.now(self, at_places) if self.has_call(s.value, env) else None
+                e = self.value(s.value, env)
+                if held is None:
+                    complexes.change(self, at_places, op, e)
+                else:
+                    complexes.assign(self, at_places, complexes.arithmetic(self, op, held, e))
+                return
             if isinstance(into, Listed) and not isinstance(target.slice, ast.Slice):
                 v = listed.item(self, into, listed.place(self, into, at := self.integer(target.slice, env)))
                 if not isinstance(v, View):
@@ -346,6 +381,8 @@ class Statements(Loops):
         if self.has_call(s.value, env) and isinstance(v, Load):
             before = self.let(None, v)  # as it is before the call writes to it
         x = self.value(s.value, env)
+        if isinstance(v, Load) and is_complex(x):
+            self.refuse(*_COMPLEX_IN_REAL)
         if isinstance(v, Load):
             if not isinstance(x, Expr):
                 self.refuse("an array is added to one number")
@@ -360,6 +397,8 @@ class Statements(Loops):
     def in_place(self, v: Value, op: str, x: Value) -> None:
         """An array, changed by another or by a number."""
         assert isinstance(v, View)
+        if is_complex(x):
+            self.refuse(*_COMPLEX_IN_REAL)
         if isinstance(x, Items | Object):
             self.refuse("something that is neither a number nor an array is added to an array")
         if is_array(x) and v.base in self.bases(x):
@@ -377,11 +416,16 @@ class Statements(Loops):
             self.no_list(v, self.node or ast.Pass())
             self.in_place(v, known, x)
             return v
-        if not isinstance(v, Expr | Elementwise) or not isinstance(x, Expr | View | Elementwise):
+        numbers = all(isinstance(i, Expr) for i in leaves(v)) and (is_complex(v) or isinstance(v, Expr))
+        if not (numbers or isinstance(v, Elementwise)) or not (
+            isinstance(x, Expr | View | Elementwise) or is_complex(x)
+        ):
             self.refuse("this is changed in a dictionary", "d[key] = ...")
         return self.now(self.arithmetic_of(known, v, x))
 
     def arithmetic_of(self, op: str, x: Value, y: Value) -> Value:
+        if is_complex(x) or is_complex(y):
+            return complexes.arithmetic(self, op, x, y)
         return self.elementwise([x, y], lambda p, q: self.binary(op, p, q))
 
     def change(self, at: Load, op: str, e: Expr) -> None:
@@ -464,7 +508,11 @@ class Statements(Loops):
                 self.program.natural.add(own)
             branch.merged.append((own, a, b))
             return Name(own)
+        if is_complex(a) != is_complex(b) and isinstance(b if is_complex(a) else a, Expr):
+            a, b = complexes.coerced(self, a), complexes.coerced(self, b)
         alike = isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items)
+        if is_complex(a) != is_complex(b):
+            alike = False
         if alike and (isinstance(a.of, Keys) or isinstance(b.of, Keys)) and a.of != b.of:
             alike = False
         if alike:

@@ -43,8 +43,10 @@ from nbgrad.memory import dtypes
 from nbgrad.memory.dtypes import dtype, float32, float64
 from nbgrad.memory.storage import spec
 from nbgrad.ops.make.data import from_numpy, tensor
+from nbgrad.ops.pointwise.parts import complex as complex_of
 from nbgrad.ops.views.copy import zeros
 from nbgrad.ops.views.join import stack
+from nbgrad.ops.views.parts import imag, real
 
 
 class Differentiable(adjoints.Differentiable):
@@ -58,7 +60,7 @@ class Differentiable(adjoints.Differentiable):
             return self._value(given)
         kinds = tuple(kind_of(_plain(a), name) for name, a in zip(self.names, given))
         made = self._make("primal", kinds, None)
-        flat = self._flat(given)
+        flat = self._flat([of_each(_apart, a) for a in given] if made.pairs else given)
         for name, a in zip(made.program.params, flat):
             if isinstance(a, Tensor) and name in made.written:
                 raise RuntimeError(
@@ -70,12 +72,17 @@ class Differentiable(adjoints.Differentiable):
             [a for n, a in zip(made.program.params, flat) if n in made.written], found[len(results) :]
         ):
             a[...] = out.detach().numpy()
-        return arranged(made.program.form, results)
+        return arranged(made.program.form, results, complex_of)
 
     def _spread(self, given: Sequence[Any]) -> Any:
         """The function of expressions, as one."""
         kinds = tuple(kind_of(_number(a), name) for name, a in zip(self.names, given))
         return expression(self._make("primal", kinds, None).program, self._flat(given))
+
+
+def _apart(a: Any) -> Any:
+    """Of a complex tensor, its real and imaginary part."""
+    return (real(a), imag(a)) if isinstance(a, Tensor) and a.dtype.is_complex else a
 
 
 def _number(a: Any) -> Any:

@@ -77,8 +77,33 @@ def popped_beside(x):
     return found[-1] + found.pop()
 
 
-def complex_number(a):
-    return (a * 1j).real
+def complex_numbers_in_order(a):
+    return 1.0 if a * 1j < 2j else a
+
+
+def complex_number_as_a_real_one(x, a):
+    x[0] = a * 1j
+    return x[0]
+
+
+def complex_number_as_a_condition(a):
+    z = a + 1j
+    return a if z else 0.0
+
+
+def complex_number_where_real_ones_are_taken(x):
+    return np.max(x * 1j)
+
+
+def complex_number_of_math(a):
+    return math.sqrt(a + 1j)
+
+
+def complex_array_by_turns(x, n):
+    z = x * 1j
+    for _ in range(n):
+        z = z[1:]
+    return z[0].real
 
 
 def unset(a):
