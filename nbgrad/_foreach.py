@@ -52,6 +52,18 @@ def _each(value: Any, count: int) -> list[Any]:
     return list(value)
 
 
+def _values(packed: Tensor, count: int) -> list[Any]:
+    """A number for each call, of a tensor that holds them."""
+    if packed.ndim != 1:
+        raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {packed.ndim} instead.")
+    if len(packed) != count:
+        raise RuntimeError(
+            f"Expected length of scalars to match input of length {count} but got {len(packed)} instead."
+        )
+    values: list[Any] = packed.tolist()
+    return values
+
+
 def make(name: str) -> Callable[..., Any]:
     """The function of a name of `NAMES`."""
     plain = name.removeprefix("_foreach_")
@@ -69,7 +81,7 @@ def make(name: str) -> Callable[..., Any]:
         if stem in ("addcdiv", "addcmul"):
             args, value = args[:2], kwargs.pop("value", args[2] if len(args) > 2 else 1)
             value = kwargs.pop("scalars", value)
-            values = _each(value.tolist() if isinstance(value, Tensor) else value, count)
+            values = _values(value, count) if isinstance(value, Tensor) else _each(value, count)
             rows = [
                 method(t, a, b, value=v)
                 for t, a, b, v in zip(tensors, *[_each(a, count) for a in args], values)

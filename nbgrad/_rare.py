@@ -14,6 +14,7 @@ from typing import Any
 
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import into
 from nbgrad.linalg import cholesky, eigh, matrix_norm, solve_triangular, svd, vector_norm
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import wrap_dims
@@ -39,14 +40,14 @@ def _old(name: str, now: str) -> None:
     )
 
 
-def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The sum of a matrix's singular values: `torch.linalg.matrix_norm(input, "nuc")`, along two dimensions.
 
     >>> torch.nuclear_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
     tensor(7.)
     """
     _old("nuclear_norm", "linalg.matrix_norm(A, 'nuc', dim, keepdim)")
-    return matrix_norm(input, "nuc", (-2, -1) if dim is None else tuple(dim), keepdim)
+    return matrix_norm(input, "nuc", (-2, -1) if dim is None else tuple(dim), keepdim, out=out)
 
 
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
@@ -76,8 +77,11 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     x = input.detach()
     bits = to_dtype(x, dtypes.float64).view(dtypes.int64) if x.dtype.is_floating_point else x.long()
     dims = wrap_dims(None if every else dim, x.ndim)
+    for d in dims:
+        if x.ndim and not x.shape[d]:
+            raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
     rest = [d for d in range(x.ndim) if d not in dims]
-    rows = bits.permute(*rest, *dims).reshape([x.shape[d] for d in rest] + [-1])
+    rows = bits.permute(*rest, *dims).reshape([x.shape[d] for d in rest] + [math.prod([x.shape[d] for d in dims])])
     while rows.shape[-1] > 1:  # halves, one upon the other
         half = rows.shape[-1] // 2
         both = rows[..., :half] ^ rows[..., half : 2 * half]
@@ -205,12 +209,13 @@ def _dim_arange(like: Tensor, dim: int) -> Tensor:
     return arange(like.shape[dim], device=like.device)
 
 
-def _int_mm(input: Tensor, mat2: Tensor) -> Tensor:
+def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices of int8, in int32."""
     for t in (input, mat2):
         if t.dtype is not dtypes.int8:
             raise RuntimeError(f"Expected result of int8 tensors, but got {t.dtype.scalar_name}")
-    return to_dtype(input, dtypes.int32) @ to_dtype(mat2, dtypes.int32)
+    found = to_dtype(input, dtypes.int32) @ to_dtype(mat2, dtypes.int32)
+    return found if out is None else into("_int_mm", out, found, (input, mat2))
 
 
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
@@ -253,11 +258,19 @@ def _masked_softmax(
 
 
 def _addmm_activation(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    use_gelu: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A product with a bias, and `relu` (or `gelu`) of it."""
     found = addmm(input, mat1, mat2, beta=beta, alpha=alpha)
-    return F.gelu(found, approximate="tanh") if use_gelu else F.relu(found)
+    found = F.gelu(found) if use_gelu else F.relu(found)
+    return found if out is None else into("_addmm_activation", out, found, (input, mat1, mat2))
 
 
 def _add_relu(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:

@@ -431,10 +431,17 @@ class _Reference(NamedTuple):
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is whole and on disk; if that fails, nothing has changed."""
+    """A file that takes the place of `path` once it is whole and on disk; if that fails, nothing has changed.
+
+    A device or a pipe (`/dev/null`) is written to: nothing can take its place.
+    """
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
+    if os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target)):
+        with open(target, "wb") as f:
+            yield f
+        return
     part = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
         with open(part, "xb") as f:

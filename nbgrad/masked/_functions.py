@@ -124,9 +124,9 @@ def mean(
 
 
 def _limit(name: str, d: dtypes.dtype, low: bool) -> Any:
-    if d is dtypes.bool_ or d.is_complex:
+    if d is dtypes.bool_ or (d.is_complex and name != "logsumexp"):
         raise NotImplementedError(f"identity of {name} on {d!r} input")
-    if d.is_floating_point:
+    if d.inexact:
         return -math.inf if low else math.inf
     return dtypes.iinfo(d).min if low else dtypes.iinfo(d).max
 
@@ -293,7 +293,7 @@ def logsumexp(
     if dtype is not None:
         filled = filled.to(dtype)
     found: Tensor = filled.logsumexp(_dims(dim, input.ndim), keepdim=keepdim)
-    return found
+    return found.to(input.dtype if dtype is None else dtype)
 
 
 def logaddexp(

@@ -359,11 +359,12 @@ class RuleOptimizer(Optimizer):
         steady, fresh = rows[later, ()], rows[first, ()]
         names, counts, stateful = later.buffers, later.counts, bool(later.buffers or later.counts)
         apart: list[Tensor] = []
+        fused = group.get("fused")
         for p in group["params"]:
             grad, of_parts = p.grad, p._spec.dtype.is_complex
             if grad is None:
                 continue
-            if of_parts and group.get("fused"):
+            if fused and (of_parts or p._spec.device.type not in FUSED):
                 raise RuntimeError(
                     "`fused=True` requires all the params to be floating point Tensors of supported devices: "
                     f"{list(FUSED)} but {p.dtype} and {p.device.type}"

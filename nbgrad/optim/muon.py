@@ -74,6 +74,8 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
+                    if p.is_complex():
+                        raise RuntimeError("Muon does not support complex parameters")
                     if p.grad.is_sparse:
                         raise RuntimeError("Muon does not support sparse gradients")
                     kept = self.state[p]

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from pickle import UnpicklingError
 from types import ModuleType
@@ -429,6 +430,17 @@ def test_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(pickle.UnpicklingError):
         T.load(archive(b"\x80\x02" + glob("antigravity fly") + b")R."))
     assert "antigravity" not in sys.modules
+
+
+def test_no_file_takes_the_place_of_a_pipe(tmp_path: Path) -> None:
+    """Nor of a device: `save(x, "/dev/null")` left an ordinary file there."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_bytes)
+        T.save(T.arange(3), pipe)
+        assert T.load(io.BytesIO(read.result())).tolist() == [0, 1, 2]
+    assert pipe.is_fifo() and [*tmp_path.iterdir()] == [pipe]
 
 
 def test_broken_archives(tmp_path: Path) -> None:

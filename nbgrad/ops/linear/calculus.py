@@ -42,8 +42,8 @@ _over = stanza(
 
 def _ends(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """All but the last and all but the first."""
-    n = y.shape[dim] - 1
-    return narrow(y, dim, 0, n), narrow(y, dim, 1, n)
+    n = max(y.shape[dim] - 1, 0)
+    return narrow(y, dim, 0, n), narrow(y, dim, y.shape[dim] - n, n)
 
 
 def _widths(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:

@@ -128,6 +128,8 @@ def _equation_of(args: tuple[Any, ...]) -> tuple[str, Sequence[Tensor]]:
             f"einsum(): argument 'equation' (position 1) must be str, not {type(args[0]).__name__}"
         )
     operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
+    if not operands:
+        return _equation_of(())
     for k, t in enumerate(operands):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type(t).__name__}")

@@ -602,13 +602,21 @@ def _threshold(s: Tensor, A: Tensor, atol: Any, rtol: Any) -> Tensor:
 _WIDE_ONLY = "This function doesn't handle types other than float and double"
 
 
+def _check_tolerances(name: str, **given: Any) -> None:
+    for key, value in given.items():
+        if isinstance(value, Tensor) and value.dtype.is_complex:
+            raise RuntimeError(
+                f"{name}: {key} tensor of complex type is not supported. Got {value.dtype.scalar_name}"
+            )
+
+
 def matrix_rank(
     A: Tensor,
     tol: Any = None,
+    hermitian: bool = False,
     *,
     atol: Any = None,
     rtol: Any = None,
-    hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
     """How many singular values are above the tolerance, the greater one of `atol` and `rtol` times the largest value; if neither is given,
@@ -620,6 +628,7 @@ def matrix_rank(
     check_matrices("torch.linalg.matrix_rank", A, "input")
     if not _inexact(A):
         raise RuntimeError(_WIDE_ONLY)
+    _check_tolerances("torch.linalg.matrix_rank", atol=atol if tol is None else tol, rtol=rtol)
     A = A.detach()
     s = e.abs(eigvalsh(A)) if hermitian else svdvals(A)
     result = _sum(
@@ -656,10 +665,10 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
 def pinv(
     A: Tensor,
     rcond: Any = None,
+    hermitian: bool = False,
     *,
     atol: Any = None,
     rtol: Any = None,
-    hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
     """The pseudo-inverse: of (m, n), the (n, m) matrix whose product with B is the shortest X of those for which `A @ X` is nearest to B.
@@ -675,6 +684,7 @@ def pinv(
             f"linalg.pinv({A.dtype.scalar_name}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
             "double, cfloat or cdouble types"
         )
+    _check_tolerances("torch.linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)
     result = _pinv(A, atol=atol, rtol=rcond if rtol is None else rtol, hermitian=hermitian)
     return result if out is None else into("linalg_pinv", out, result, (A,))
 

@@ -15,12 +15,13 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.linear.decompositions import svdvals
-from nbgrad.ops.linear.norms import vector_norm, vector_norm_of
+from nbgrad.ops.linear.norms import check_real_order, vector_norm, vector_norm_of
 from nbgrad.ops.linear.systems import _inverse, check_floats, check_matrices, check_square
 from nbgrad.ops.pointwise.numeric import nan_to_num
 from nbgrad.ops.reduce.extremes import amax, amin
+from nbgrad.ops.reduce.sums import any as _any
 from nbgrad.ops.reduce.sums import sum as _sum
-from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.copy import full, to_dtype, zeros
 from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import squeeze, unsqueeze
 from nbgrad.ops.views.slices import narrow
@@ -63,6 +64,7 @@ def matrix_norm(
     rows, columns = (layout.wrap_dim(d, A.ndim) for d in dims)
     if rows == columns:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
+    check_real_order("linalg.matrix_norm", ord)
     if ord not in ("fro", "nuc") and (isinstance(ord, str) or abs(ord) not in _ORDERS):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     if dtype is not None:
@@ -140,8 +142,17 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     else:
         check_square(f"linalg.cond(ord={p})", A)
         inverse = _inverse(A, None)
-        result = nan_to_num(e.mul(matrix_norm(A, p), matrix_norm(inverse, p)), math.inf, math.inf, -math.inf)
+        size = _nuclear_norm_of(inverse) if p == "nuc" else matrix_norm(inverse, p)
+        result = nan_to_num(e.mul(matrix_norm(A, p), size), math.inf, math.inf, -math.inf)
     return result if out is None else into("linalg_cond", out, result, (A,))
+
+
+def _nuclear_norm_of(inverse: Tensor) -> Tensor:
+    """Infinite where there is no inverse: of infinities nobody finds singular values."""
+    none = _any(_any(e.isinf(inverse), -1), -1)
+    zero = full(inverse._spec.plain.like(()), 0)
+    found = matrix_norm(e.where(unsqueeze(unsqueeze(none, -1), -1), zero, inverse), "nuc")
+    return e.where(none, full(found._spec.plain.like(()), math.inf), found)
 
 
 def _norm(input: Tensor, p: Any, dim: Any, keepdim: bool, out: Tensor | None, dtype: Any) -> Any:

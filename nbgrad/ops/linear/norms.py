@@ -82,6 +82,11 @@ def _norm(input: Spec, *, ord: float, dims: Ints, keepdim: bool) -> Run:
     return reduction(kind, input, dims, keepdim, input.dtype, "f8", *([ord] if kind is NORM_P else []))
 
 
+def check_real_order(name: str, ord: Any) -> None:
+    if isinstance(ord, complex):
+        raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
+
+
 def vector_norm_of(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tensor | None) -> Any:
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
@@ -105,6 +110,7 @@ def vector_norm_of(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out
             f"linalg.vector_norm: the dtype of the input ({own.scalar_name}) should be convertible without narrowing to "
             f"the specified dtype ({d.scalar_name})"
         )
+    check_real_order("linalg.vector_norm", ord)
     dims = _dims(dim, x.ndim)
     if x.numel() == 0 and (ord < 0 or math.isinf(ord)):
         words = f"linalg.vector_norm cannot compute the {ord:g} norm on "

@@ -486,6 +486,10 @@ def asarray(
     elif type(obj).__name__ == "PyCapsule":  # of which only DLPack's are taken
         obj = _core.hooks.from_dlpack(obj)
     shared = isinstance(obj, (Tensor, np.ndarray))
+    if copy is False and isinstance(obj, np.generic):
+        raise RuntimeError(
+            "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
+        )
     if copy is False and not shared:
         raise ValueError("can't alias arbitrary sequence into a tensor.")
     t = (

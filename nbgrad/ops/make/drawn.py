@@ -234,7 +234,7 @@ def randperm(
 def _check_many(n: int, d: dtypes.dtype) -> None:
     """Whether a dtype tells so many numbers apart; PyTorch does not ask this of bfloat16."""
     if not d.is_floating_point:
-        dtypes.fitting(n, d)
+        dtypes.fitting(max(n - 1, 0), d)
     elif d is not dtypes.bfloat16 and n > (most := _random.greatest(d) + 1):
         shown = most if d is dtypes.float16 else f"2^{(most - 1).bit_length() - 1}+1"
         raise RuntimeError(f"n cannot be greater than {shown} for {d.scalar_name} type.")
@@ -252,8 +252,8 @@ def _order_there(sp: Spec, generator: Any) -> Tensor:
 
 
 def _draws_where_they_lie(input: Tensor, memory_format: Any) -> bool:
-    """Whether a tensor like this one is filled in the order of its memory, which is not that of its elements."""
-    return not state.levels and not _like(input, None, memory_format).contiguous
+    """Whether a tensor like this one is filled in the order of its memory, which may not be that of its elements."""
+    return not state.levels and (like := _like(input, None, memory_format)).strides != like.dense().strides
 
 
 def _draws_like(
