@@ -172,7 +172,10 @@ def copied_slices(at: Spec, offset: int, base: Spec, inner: Any) -> CopySlices:
 
 def _like_memory(g: Tensor, base: Spec) -> Tensor:
     """The values of `g` in memory laid out as the base's, so that offsets into the base's memory hold."""
-    out = hooks.zeros(base.like((base.extent,)))
-    placed = hooks.as_strided(out, base.shape, base.strides, 0)
+    flat = base.like((base.extent,))
+    if type(g._spec) is Marked:  # each example of a vmap has its own
+        whole = hooks.embed_part(g, base=flat, at=base.plain, offset=0)
+        return hooks.as_strided(whole, base.shape, base.strides, 0)
+    placed = hooks.as_strided(hooks.zeros(flat), base.shape, base.strides, 0)
     hooks.copy_(placed, g)
     return placed

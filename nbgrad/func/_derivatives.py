@@ -364,10 +364,10 @@ def _jvp(func: Function, primals: Any, tangents: Any, strict: bool, has_aux: boo
             f"tensors, tangents also must be. Got primals with structure {structure} and tangents with structure "
             f"{direction_structure}"
         )
-    for what, given in (("primals", flat), ("tangents", directions)):
-        if not given:
+    for what, leaves in (("primals", flat), ("tangents", directions)):
+        if not leaves:
             raise RuntimeError(f"{words}: Expected {what} to contain at least one Tensor.")
-        for t in given:
+        for t in leaves:
             if not isinstance(t, Tensor):
                 raise RuntimeError(f"{words}: Expected {what} to only contain Tensors, got {type(t)}")
     with _set_fwd_grad_enabled(True), moving() as k:

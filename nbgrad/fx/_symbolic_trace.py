@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import functools
 import inspect
 import math
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
@@ -116,6 +118,8 @@ class Tracer(TracerBase):
         self.submodule_paths: dict[Any, str] | None = None
         self.root_module_name = ""
         self.scope = Scope("", None)
+        self.module_stack: OrderedDict[str, tuple[str, Any]] = OrderedDict()
+        self.num_calls: dict[str, int] = {}
         self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
         self.tensor_attrs: dict[Any, str] = {}
 
@@ -124,6 +128,8 @@ class Tracer(TracerBase):
     ) -> Any:
         """A step, and in which module it was made."""
         node = super().create_node(kind, target, args, kwargs, name, type_expr)
+        if self.module_stack:
+            node.meta["nn_module_stack"] = self.module_stack.copy()
         self.node_name_to_scope[node.name] = self.scope.module_path, self.scope.module_type
         return node
 
@@ -172,12 +178,25 @@ class Tracer(TracerBase):
         """What a call of a module comes to."""
         path, before = self.path_of_module(m), self.scope
         self.scope = Scope(path, type(m))
+        called = self.num_calls.get(path, 0)
+        self.num_calls[path] = called + 1
+        key = f"{path}@{called}" if called else path
+        self.module_stack[key] = path, type(m)
         try:
             if self.is_leaf_module(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
             return forward(*args, **kwargs)
         finally:
             self.scope = before
+            del self.module_stack[key]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for name, value in vars(self).items():  # modules are not copied
+            copied = copy.copy(value) if name == "_autowrap_search" else copy.deepcopy(value, memo)
+            setattr(made, name, copied)
+        return made
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
         """What an attribute of a module comes to."""
@@ -270,6 +289,10 @@ class Tracer(TracerBase):
         """The graph of a module or function. Of `concrete_args` the values are taken as they are."""
         if isinstance(root, Module):
             self.root: Any = root
+            if not hasattr(type(root), self.traced_func_name):
+                raise AssertionError(
+                    f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
+                )
             fn: Any = getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {module: name for name, module in root.named_modules()}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import copy
 import enum
+import inspect
 import keyword
+import math
 import re
 import sys
 import types
@@ -20,6 +22,7 @@ from nbgrad.fx.node import LEGAL, Node, inputs_of, map_arg, qualified_name, type
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import memory_format
+from nbgrad.ops.host.attributes import layout
 from nbgrad.utils import _pytree
 
 _PACKAGE = __name__.partition(".")[0]
@@ -76,8 +79,8 @@ INPLACE = {
 def _builtin() -> dict[str, Any]:
     """What all that is written may name."""
     return {
-        "inf": float("inf"),
-        "nan": float("nan"),
+        "inf": math.inf,  # the same objects at each call: names are given to objects
+        "nan": math.nan,
         "NoneType": type(None),
         "torch": sys.modules[_PACKAGE],
         "device": device,
@@ -235,7 +238,9 @@ class _Writer:
         if node.op == "output":
             if node.type is not None:
                 self.returned = f" -> {self.kind(node.type)}"
-            return self.codegen.generate_output(node.args[0], repr_fn=self.value)
+            generate = self.codegen.generate_output  # which a class of the user's may write without what came later
+            told = {"repr_fn": self.value} if "repr_fn" in inspect.signature(generate).parameters else {}
+            return generate(node.args[0], **told)
         start = f"{node!r}{kind} = "
         if node.op == "call_method":
             return f"{start}{_dotted(self.value(node.args[0]), str(node.target))}({self.call(node.args[1:], node.kwargs)})"
@@ -619,4 +624,4 @@ def _reaches(module: Any, path: str) -> bool:
     return True
 
 
-base_types: tuple[Any, ...] = (str, int, float, bool, complex, dtype, Tensor, device, memory_format)
+base_types: tuple[Any, ...] = (str, int, float, bool, complex, dtype, Tensor, device, memory_format, layout)

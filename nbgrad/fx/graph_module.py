@@ -165,8 +165,11 @@ class GraphModule(Module):
             if node.op in ("call_module", "get_attr"):
                 parts = node.target.split(".")
                 used |= {".".join(parts[:k]) for k in range(1, len(parts) + 1)}
-                if node.op == "call_module" and (found := self.get_submodule(node.target)) is not None:
-                    used |= {f"{node.target}.{name}" for name, _ in found.named_modules() if name}
+        there = dict(self.named_modules(remove_duplicate=False))
+        for node in self.graph.nodes:
+            if node.op == "call_module" and node.target in there:
+                inside = there[node.target].named_modules(remove_duplicate=False)
+                used |= {f"{node.target}.{name}" for name, _ in inside}
         for name in [name for name, _ in self.named_modules() if name and name not in used]:
             self.delete_submodule(name)
 
@@ -189,8 +192,9 @@ class GraphModule(Module):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         plain = Module()
+        memo[id(self)] = made = GraphModule.__new__(GraphModule)
         vars(plain).update(copy.deepcopy({k: v for k, v in vars(self).items() if k != "_graph"}, memo))
-        made = GraphModule(plain, copy.deepcopy(self.graph), type(self).__name__)
+        made.__init__(plain, copy.deepcopy(self.graph), type(self).__name__)  # type: ignore[misc]
         for name, value in vars(plain).items():
             if name not in ("_modules", "_parameters", "_buffers", "_graph"):
                 vars(made)[name] = value
@@ -198,12 +202,14 @@ class GraphModule(Module):
 
     def __reduce__(self) -> Any:
         state = {k: v for k, v in vars(self).items() if k != "_graph"}
-        return _again, (state, self._code, type(self).__name__)
+        written = self.recompile()
+        names = {name: obj for name, obj in written.globals.items() if name not in _builtin()}
+        return _again, (state, self._code, type(self).__name__, names)
 
     __reduce_ex__ = lambda self, protocol: self.__reduce__()  # noqa: E731
 
 
-def _again(state: dict[str, Any], text: str, name: str) -> GraphModule:
+def _again(state: dict[str, Any], text: str, name: str, names: dict[str, Any] | None = None) -> GraphModule:
     """Of what was pickled: the text is traced again, all modules in it being steps."""
     Tracer: Any = import_module(f"{_PACKAGE}.fx").Tracer  # which stands on this
 
@@ -213,11 +219,15 @@ def _again(state: dict[str, Any], text: str, name: str) -> GraphModule:
 
     plain = Module()
     vars(plain).update(state)
-    kind = type("CodeOnlyModule", (Module,), {"forward": _function(PythonCode(text, _builtin()))})
+    known = _builtin() | (names or {})
+    kind = type("CodeOnlyModule", (Module,), {"forward": _function(PythonCode(text, known))})
     plain.__class__ = kind
     graph = Whole().trace(plain)
     graph._tracer_cls = Tracer
-    return GraphModule(plain, graph, name)
+    made = GraphModule(plain, graph, name)
+    for held in ("_modules", "_parameters", "_buffers"):  # those that no step uses
+        vars(made)[held].update({k: v for k, v in state[held].items() if k not in vars(made)[held]})
+    return made
 
 
 __all__ = ["GraphModule", "Node"]

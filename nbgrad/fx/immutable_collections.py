@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from nbgrad.utils._pytree import register_pytree_node
+
 _WORDS = (
     "Attempting to mutate a `{}`. If you are attempting to modify the kwargs or args of a torch.fx.Node object,\ninstead create a new copy "
     "of it and assign the copy to the node:\n\n    new_args = ... # copy and mutate args\n    node.args = new_args"
@@ -38,3 +40,11 @@ class immutable_dict(dict[Any, Any]):
 
     def __reduce__(self) -> Any:
         return type(self), (dict(self),)
+
+
+register_pytree_node(immutable_list, lambda given: (list(given), None), lambda values, _: immutable_list(values))
+register_pytree_node(
+    immutable_dict,
+    lambda given: (list(given.values()), list(given)),
+    lambda values, keys: immutable_dict(zip(keys, values, strict=True)),
+)

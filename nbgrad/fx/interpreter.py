@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -139,6 +140,13 @@ class Interpreter:
         return map_arg(args, load)
 
 
+# What a step that is made of another has of it.
+_KEPT = (
+    *("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute", "from_node"),
+    *("ac_graph_id", "has_backward_hook", "quantization_tag", "custom", "partitioner_tag"),
+)
+
+
 class Transformer(Interpreter):
     """Makes another module of one: what its methods do with stand-ins becomes the new graph.
 
@@ -154,11 +162,18 @@ class Transformer(Interpreter):
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
         self.new_graph = Graph()
+        self.new_graph.set_codegen(module.graph._codegen)
 
         class TransformerTracer(Tracer):
             def __init__(self, graph: Graph) -> None:
                 super().__init__()
                 self.graph, self.root, self.tensor_attrs = graph, module, {}
+                self.kept: dict[str, Any] = {}
+
+            def create_node(self, *args: Any, **kwargs: Any) -> Node:
+                node: Node = super().create_node(*args, **kwargs)
+                node.meta.update(self.kept)
+                return node
 
             def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:
                 return True
@@ -182,6 +197,11 @@ class Transformer(Interpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a function in it."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
+
+    def run_node(self, n: Node) -> Any:
+        """What becomes of a step, with what was noted of it."""
+        self.tracer.kept = {key: copy.copy(n.meta[key]) for key in _KEPT if key in n.meta}
+        return super().run_node(n)
 
     def transform(self) -> GraphModule:
         """The new module."""

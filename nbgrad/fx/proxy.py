@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import dis
 import enum
 import inspect
+import itertools
 import operator
+import os
+import traceback
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from nbgrad.core.overrides import armed, note_instance
 from nbgrad.fx.graph import MAGIC, REFLECTABLE, Graph, base_types
-from nbgrad.fx.node import Node, map_aggregate
+from nbgrad.fx.node import Node, map_aggregate, map_arg
 from nbgrad.overrides import is_tensor_method_or_property
+
+
+_HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class TraceError(ValueError):
@@ -42,7 +49,13 @@ class TracerBase:
         self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None = None, type_expr: Any = None
     ) -> Node:
         """A step; who derives from this may look at it first."""
-        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        if self.record_stack_traces:
+            frames = [f for f in traceback.extract_stack() if not f.filename.startswith(_HERE)]
+            inside = itertools.dropwhile(lambda f: f.name != "forward", frames)
+            if told := "".join(traceback.format_list([*inside])).strip():
+                node.stack_trace = told
+        return node
 
     def proxy(self, node: Node) -> Proxy:
         """What stands for its result."""
@@ -74,7 +87,7 @@ class TracerBase:
         if isinstance(a, list):
             return [self.create_arg(one) for one in a]
         if isinstance(a, dict):
-            return {k: self.create_arg(v) for k, v in a.items()}
+            return {self._key(k): self.create_arg(v) for k, v in a.items()}
         if isinstance(a, (slice, range)):
             return type(a)(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
         if hasattr(a, "_qualified_op_name"):
@@ -85,6 +98,11 @@ class TracerBase:
         if isinstance(a, (*base_types, enum.Enum)) or a is None or a is ...:
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
+
+    def _key(self, key: Any) -> Any:
+        key = self.create_arg(key)
+        map_arg(key, _refuse_key)
+        return key
 
     def to_bool(self, obj: Proxy) -> bool:
         """What a stand-in is as a condition."""
@@ -101,6 +119,12 @@ class TracerBase:
     def keys(self, obj: Proxy) -> Any:
         """Its keys."""
         return Attribute(obj, "keys")()
+
+
+def _refuse_key(node: Node) -> NoReturn:
+    raise RuntimeError(
+        f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {node}"
+    )
 
 
 class GraphAppendingTracer(TracerBase):
@@ -134,6 +158,11 @@ class Proxy:
         if k in ("node", "tracer"):  # of a copy that is being made
             raise AttributeError(k)
         return Attribute(self, k)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
+        made = Proxy(copy.deepcopy(self.node, memo), copy.deepcopy(self.tracer, memo))
+        memo[id(self)] = made
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
