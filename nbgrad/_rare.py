@@ -40,7 +40,9 @@ def _old(name: str, now: str) -> None:
     )
 
 
-def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def nuclear_norm(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """The sum of a matrix's singular values: `torch.linalg.matrix_norm(input, "nuc")`, along two dimensions.
 
     >>> torch.nuclear_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
@@ -81,7 +83,9 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
         if x.ndim and not x.shape[d]:
             raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
     rest = [d for d in range(x.ndim) if d not in dims]
-    rows = bits.permute(*rest, *dims).reshape([x.shape[d] for d in rest] + [math.prod([x.shape[d] for d in dims])])
+    rows = bits.permute(*rest, *dims).reshape(
+        [x.shape[d] for d in rest] + [math.prod([x.shape[d] for d in dims])]
+    )
     while rows.shape[-1] > 1:  # halves, one upon the other
         half = rows.shape[-1] // 2
         both = rows[..., :half] ^ rows[..., half : 2 * half]
@@ -253,7 +257,11 @@ def _safe_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 def _masked_softmax(
     input: Tensor, mask: Tensor, dim: int | None = None, mask_type: int | None = None
 ) -> Tensor:
-    """Softmax among what the mask does not hide."""
+    """Softmax among what the mask does not hide: of pairs (type 0), keys of each example (1) or any (2)."""
+    if mask_type == 0 and mask.ndim == 2:
+        mask = mask.view(1, 1, *mask.shape)
+    elif mask_type == 1 and mask.ndim == 2:
+        mask = mask.view(mask.shape[0], 1, 1, mask.shape[1])
     return F.softmax(input.masked_fill(mask, -math.inf), -1 if dim is None else dim)
 
 

@@ -408,10 +408,16 @@ def _logaddexp(z: Pair, w: Pair) -> Pair:
     high = p.where(more, z[0], w[0]), p.where(more, _im(z), _im(w))
     low = p.where(more, w[0], z[0]), p.where(more, _im(w), _im(z))
     re, im = _add(high, _log1p(_exp(_sub(low, high))))
-    same = p.logical_and(p.isinf(z[0]), p.eq(z[0], w[0]))  # of two nothings the second, of two infinities the size
-    turned = p.where(p.logical_or(p.lt(w[0], 0), p.logical_and(p.eq(_im(z), 0), p.eq(_im(w), 0))), low[1], math.nan)
+    same = p.logical_and(
+        p.isinf(z[0]), p.eq(z[0], w[0])
+    )  # of two nothings the second, of two infinities the size
+    turned = p.where(
+        p.logical_or(p.lt(w[0], 0), p.logical_and(p.eq(_im(z), 0), p.eq(_im(w), 0))), low[1], math.nan
+    )
     lost = p.logical_or(p.isnan(re), p.logical_or(p.isnan(_im(z)), p.isnan(_im(w))))
-    return p.where(same, z[0], p.where(lost, math.nan, re)), p.where(same, turned, p.where(lost, math.nan, im))
+    return p.where(same, z[0], p.where(lost, math.nan, re)), p.where(
+        same, turned, p.where(lost, math.nan, im)
+    )
 
 
 @_pair

@@ -238,7 +238,9 @@ class _Writer:
         if node.op == "output":
             if node.type is not None:
                 self.returned = f" -> {self.kind(node.type)}"
-            generate = self.codegen.generate_output  # which a class of the user's may write without what came later
+            generate = (
+                self.codegen.generate_output
+            )  # which a class of the user's may write without what came later
             told = {"repr_fn": self.value} if "repr_fn" in inspect.signature(generate).parameters else {}
             return generate(node.args[0], **told)
         start = f"{node!r}{kind} = "

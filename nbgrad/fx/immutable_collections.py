@@ -42,7 +42,9 @@ class immutable_dict(dict[Any, Any]):
         return type(self), (dict(self),)
 
 
-register_pytree_node(immutable_list, lambda given: (list(given), None), lambda values, _: immutable_list(values))
+register_pytree_node(
+    immutable_list, lambda given: (list(given), None), lambda values, _: immutable_list(values)
+)
 register_pytree_node(
     immutable_dict,
     lambda given: (list(given.values()), list(given)),

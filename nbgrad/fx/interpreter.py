@@ -142,7 +142,15 @@ class Interpreter:
 
 # What a step that is made of another has of it.
 _KEPT = (
-    *("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute", "from_node"),
+    *(
+        "stack_trace",
+        "nn_module_stack",
+        "torch_fn",
+        "source_fn_stack",
+        "original_aten",
+        "recompute",
+        "from_node",
+    ),
     *("ac_graph_id", "has_backward_hook", "quantization_tag", "custom", "partitioner_tag"),
 )
 

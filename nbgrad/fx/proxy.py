@@ -122,9 +122,7 @@ class TracerBase:
 
 
 def _refuse_key(node: Node) -> NoReturn:
-    raise RuntimeError(
-        f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {node}"
-    )
+    raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {node}")
 
 
 class GraphAppendingTracer(TracerBase):

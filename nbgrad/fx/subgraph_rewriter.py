@@ -71,9 +71,7 @@ def _results(graph: Graph) -> list[Node]:
     return found
 
 
-def _with_others(
-    results: list[Node], nodes: list[Node], pairs: dict[Node, Node]
-) -> dict[Node, Node] | None:
+def _with_others(results: list[Node], nodes: list[Node], pairs: dict[Node, Node]) -> dict[Node, Node] | None:
     """The pairs with those of further results; None where one of these is not found."""
     if not results:
         return pairs

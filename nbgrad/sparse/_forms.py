@@ -580,7 +580,12 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 
 @form("linear")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    found = mm(input, _turned(weight) if isinstance(weight, SparseTensor) else weight.t())
+    turned = _turned(weight) if isinstance(weight, SparseTensor) else weight.t()
+    if input.ndim == 2 or isinstance(input, SparseTensor):
+        found = mm(input, turned)
+    else:
+        found = mm(input.flatten(0, -2) if input.ndim > 2 else input.unsqueeze(0), turned)
+        found = found.reshape(*tuple(input.shape)[:-1], weight.shape[0])
     return found if bias is None else found + bias
 
 

@@ -10,7 +10,7 @@ from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import lacks_complex, no_complex_gradient
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import inplace as write
-from nbgrad.dispatch.elementwise import usually, usually_writes
+from nbgrad.dispatch.elementwise import into, usually, usually_writes
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import SAME, in_place_functions, method, method_alone, refuse, stanza
 from nbgrad.expr import prims as p
@@ -219,9 +219,10 @@ def nan_to_num(
     tensor([1., 0., 9.])
     """
     no_complex_gradient("nan_to_num", input)
-    if input._spec.dtype.is_complex and out is None:
+    if input._spec.dtype.is_complex:
         parts = nan_to_num(view_as_real(input), nan, posinf, neginf)
-        return wrap(parts._buf, complex_spec(parts._spec)[0])
+        found = wrap(parts._buf, complex_spec(parts._spec)[0])
+        return found if out is None else into("nan_to_num", out, found, (input,))
     zero, largest, least = _numbers(input, nan, posinf, neginf)
     return _nan_to_num(input, zero, largest, least, out=out)
 
@@ -230,6 +231,10 @@ def nan_to_num(
 def nan_to_num_(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
+    if input._spec.dtype.is_complex:
+        no_complex_gradient("nan_to_num_", input)
+        nan_to_num_(view_as_real(input), nan, posinf, neginf)
+        return input
     return write(_nan_to_num.op, (input, *_numbers(input, nan, posinf, neginf)))
 
 

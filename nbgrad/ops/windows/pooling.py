@@ -722,8 +722,8 @@ def _fractional_max_pool(
         samples = rand(count, input.size(-dims - 1), dims, dtype=input.dtype, device=input.device)
     check(f"inner.{name}", (input, kernel, output_size, samples), {})
     spans, outs = sizes(kernel), sizes(output_size)
-    for argument, value in (("kernel_size", spans), ("output_size", outs)):
-        if len(value) not in (1, dims):
+    for argument, given, value in (("kernel_size", kernel, spans), ("output_size", output_size, outs)):
+        if len(value) != dims and not isinstance(given, int):
             words = "tuple of Ints" if dims == 2 else "tuple of three Ints"
             raise RuntimeError(f"{name}: {argument} must either be a single Int or {words}")
     spans, outs = (v * dims if len(v) == 1 else v for v in (spans, outs))
