@@ -20,7 +20,6 @@ from nbgrad.fx.graph import MAGIC, REFLECTABLE, Graph, base_types
 from nbgrad.fx.node import Node, map_aggregate, map_arg
 from nbgrad.overrides import is_tensor_method_or_property
 
-
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
