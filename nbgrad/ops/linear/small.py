@@ -610,7 +610,7 @@ def _inverting(A: Spec) -> Quick:
     return inverse
 
 
-def pinv(A: Spec, rcond: Any, *, atol: Any, rtol: Any, hermitian: Any, out: Any) -> Quick | None:
+def pinv(A: Spec, rcond: Any, hermitian: Any, *, atol: Any, rtol: Any, out: Any) -> Quick | None:
     if not (out is rcond is atol is rtol is None) or hermitian or not is_small(A):
         return None
     return _inverting(A)
