@@ -57,8 +57,10 @@ def lacks_kernel(kernel: str, d: dtype) -> None:
 
 
 def kind_of(d: dtype) -> str:
-    """What PyTorch calls a tensor of a dtype: those came after it had classes of tensors that are complex or kept."""
-    return f"CPU{d.scalar_name}Type" if d.is_complex or d.kept else d.type_name
+    """What PyTorch calls a tensor of a dtype: by its class, where Python has one for it."""
+    return (
+        f"CPU{d.scalar_name}Type" if d.is_complex or d.kept or d.name in ("bool", "bfloat16") else d.type_name
+    )
 
 
 def no_complex_gradient(name: str, *operands: Tensor) -> None:

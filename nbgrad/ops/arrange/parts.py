@@ -272,10 +272,12 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(tuple(found))
 
 
-def _all_tensors(tensors: tuple[Any, ...]) -> Sequence[Tensor]:
-    listed: Sequence[Tensor] = (
-        tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    )
+def _listed(tensors: tuple[Any, ...]) -> Sequence[Any]:
+    """What was given, one by one or as one list."""
+    return tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+
+
+def _all_tensors(listed: Sequence[Any]) -> Sequence[Tensor]:
     for k, t in enumerate(listed):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}")
@@ -332,7 +334,7 @@ def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
             [2, 2, 2]]), tensor([[3, 4, 5],
             [3, 4, 5]]))
     """
-    listed = _all_tensors(tensors)
+    listed = _all_tensors(_listed(tensors))
     if isinstance(indexing, bytes):
         indexing = indexing.decode()
     if not isinstance(indexing, (str, type(None))):

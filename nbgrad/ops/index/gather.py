@@ -670,14 +670,13 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 @usually_writes(_masked.op)
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     mask, value = _masking(self, mask, value, inplace=True)
-    value = _read_first(self, value)
     _fill_marked(_masked_by if isinstance(value, Tensor) else _masked, self, mask, value)
     return self
 
 
 def _fill_marked(function: Any, self: Tensor, mask: Tensor, value: Any) -> None:
     """Write one value where a mask says. In an expanded tensor an element is written if any of those that show it is marked."""
-    part = self
+    part, value = self, _read_first(self, value)
     if self._spec.repeats:
         repeated = [
             d for d, (n, s) in enumerate(zip(self._spec.shape, self._spec.strides)) if n > 1 and not s

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import cached
+from nbgrad.core.plan import common_dtype
 from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.quick import Quick, quickly, replayed
@@ -58,7 +59,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """
     if dtypes.bool_ in (input.dtype, other.dtype):
         return e.sub(input, other)  # which refuses
-    d = dtypes.promote_types(input.dtype, other.dtype)
+    d = common_dtype([input._spec.plain, other._spec.plain])
     if not d.inexact:
         raise RuntimeError(
             f"norm(): input dtype should be either floating point or complex. Got {d.scalar_name} instead."

@@ -8,7 +8,7 @@ from nbgrad.base.warn import warn_once
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import dtypes_of
 from nbgrad.core.refusals import lacks_complex
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, requires
 from nbgrad.dispatch.elementwise import check_out, inplace, operands_of, usual_write, usually_writes
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
 from nbgrad.expr import prims as p
@@ -174,7 +174,19 @@ def _real_bound(input: Tensor, bound: Any) -> Any:
     )
 
 
+def _alike(min: Any, max: Any) -> tuple[Any, Any]:
+    """Both bounds; beside a number PyTorch takes a tensor of one number that wants no gradient for a number, too."""
+    if isinstance(min, Tensor) is not isinstance(max, Tensor) and min is not None and max is not None:
+        return _number(min), _number(max)
+    return min, max
+
+
+def _number(bound: Any) -> Any:
+    return bound.item() if isinstance(bound, Tensor) and not bound.ndim and not requires(bound) else bound
+
+
 def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    min, max = _alike(min, max)
     tensors = isinstance(min, Tensor) or isinstance(max, Tensor)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -214,6 +226,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     if min is None or max is None:
         op, args = _clamped(input, min, max)
         return op.function(*args, out=out)
+    min, max = _alike(min, max)
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         return _clamp_tensors(input, min, max, out=out)
     return _clamp_both(input, min, max, out=out)

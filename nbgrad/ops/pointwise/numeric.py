@@ -6,7 +6,8 @@ import math
 from functools import reduce
 from typing import Any
 
-from nbgrad.core.plan import number_type
+from nbgrad.core.op import ElementwiseOp
+from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.refusals import lacks_complex, no_complex_gradient
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import inplace as write
@@ -316,19 +317,72 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
 # ---------------------------------------------------------------- the parts of a float
 
 
-@stanza(
+_next = dict(
+    name="nextafter",
+    node="NextafterBackward0",
     tensors=("input", "other"),
     kernel=refuse("nextafter_cpu", ints=True, bools=True),
-    vjp=lambda g, input, other: (choose(p.eq(input, other), 0.0, g), None),
 )
-def nextafter(input, other):
+
+
+def _moved(g, input, other, *settings):
+    return (choose(p.eq(input, other), 0.0, g), *[None] * (1 + len(settings)))
+
+
+_nextafter = stanza(vjp=lambda g, input, other: _moved(g, input, other), **_next)(
+    lambda input, other: p.nextafter(input, other)
+)
+
+
+@stanza(
+    method=False,
+    shared=False,
+    settings=("part", "least", "largest"),
+    vjp=lambda g, input, other, part, least, largest: _moved(g, input, other, part, least, largest),
+    **_next,
+)
+def _nextafter_narrow(input, other, part, least, largest):
+    """Of 16 bits, computed in float32: a step of 0.6 to 1.2 units in the last place (and of 0.6 at a power of two, below which they
+    are half as large) rounds to the neighbour."""
+    size = p.abs(input)
+    step = p.maximum(size * part, least)
+    moved = choose(
+        p.gt(size, largest), p.copysign(largest, input), input + choose(p.gt(other, input), step, -step)
+    )
+    known = choose(p.ne(input, input), input, moved)
+    return choose(p.logical_or(p.eq(input, other), p.ne(other, other)), other, known)
+
+
+def _next_of(input: Any, other: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    if isinstance(input, Tensor) and isinstance(other, Tensor):
+        d = common_dtype([input._spec.plain, other._spec.plain])
+        if d in (dtypes.float16, dtypes.bfloat16):
+            info = dtypes.finfo(d)
+            return _nextafter_narrow.op, (
+                input,
+                other,
+                0.6 * info.eps,
+                0.6 * info.smallest_normal * info.eps,
+                info.max,
+            )
+    return _nextafter.op, (input, other)
+
+
+@method
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The number of the dtype that comes next to `input` on the way to `other`. The gradient in `input` is `g`, and 0 where they are
     equal.
 
     >>> torch.nextafter(torch.tensor([1.0]), torch.tensor([2.0])) - 1
     tensor([1.1921e-07])
     """
-    return p.nextafter(input, other)
+    op, args = _next_of(input, other)
+    return op.function(*args, out=out)
+
+
+@method
+def nextafter_(input: Tensor, other: Tensor) -> Tensor:
+    return write(*_next_of(input, other))
 
 
 @stanza(
