@@ -419,7 +419,7 @@ class Tensor(Methods):
         >>> x.is_inference()
         True
         """
-        return self._storage is not None and self._storage.inference
+        return of_inference(self)
 
     @property
     def grad(self) -> Tensor | None:
@@ -738,7 +738,7 @@ def uncounted(t: Tensor) -> Tensor:
     if type(t._buf) is Batched:
         return hooks.detached(t)
     out = share(t, t._buf, t._spec.plain)
-    storage_of(out).inference = t.is_inference()
+    storage_of(out).inference = of_inference(t)
     return out
 
 
@@ -805,6 +805,11 @@ def meta(t: Tensor) -> AutogradMeta:
     return ad
 
 
+def of_inference(t: Tensor) -> bool:
+    """Whether it was made in inference mode, without asking a class that overrides functions."""
+    return t._storage is not None and t._storage.inference
+
+
 def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
     if not isinstance(value, _bool):
         raise RuntimeError("requires_grad must be a bool")
@@ -819,7 +824,7 @@ def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
         return
     if value and not t._spec.dtype.inexact:
         raise RuntimeError(refusal)
-    if value and t.is_inference() and not state.modes.inference:
+    if value and of_inference(t) and not state.modes.inference:
         raise RuntimeError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )

@@ -44,7 +44,10 @@ class Parameter(Tensor, metaclass=_ParameterType):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         kind = type(data)
-        if data is not None and kind is not Tensor and (overrides.overrides(kind) or overrides.takes(kind)):
+        of_its_own = (
+            kind is not Tensor and data is not None and (overrides.overrides(kind) or overrides.takes(kind))
+        )
+        if of_its_own or hasattr(data, "_held"):
             return _marked(data, requires_grad)
         t: Any = as_subclass(empty(0) if data is None else data.detach(), cls)
         if not isinstance(requires_grad, bool):
@@ -69,7 +72,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
 
 
 def _marked(data: Any, requires_grad: bool) -> Any:
-    """A parameter of a class that overrides functions stays of that class."""
+    """A parameter of a class that overrides functions, or that holds its values as a sparse tensor does, stays of that class."""
     t = data.detach().requires_grad_(requires_grad)
     if type(t) is not type(data):
         raise RuntimeError(

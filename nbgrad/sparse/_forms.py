@@ -351,13 +351,15 @@ def rdiv(self: SparseTensor, other: Any) -> Any:
 
 
 def _become(self: SparseTensor, other: SparseTensor) -> SparseTensor:
-    """What a write leaves: elements of another, in the dtype of this. A leaf stays one that requires what it did."""
+    """What a write leaves: elements of another, in the dtype of this. A leaf stays one that requires what it did, and has its gradient."""
     leaf = self.requires_grad and self.is_leaf
+    grad = self.grad if leaf else None
     if leaf and state.grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     self._pattern, self._held = other._pattern, to_dtype(other._held, self.dtype)
     if leaf:
         self._held = self._held.detach().requires_grad_()
+        self.grad = grad
     return self
 
 

@@ -69,7 +69,7 @@ class SparseTensor(Holding):
         return gradient(self, got)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return self._text()
+        return ("Parameter containing:\n" if hasattr(self, "_is_param") else "") + self._text()
 
     def _text(self) -> str:
         parts = [text("indices", self._pattern.at), text("values", self._held)]

@@ -158,8 +158,7 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
     if isinstance(first, Tensor):
         if first._spec.dtype is not d:
             raise _not_so(d, first.device.type, first)
-        with switched(NOBODY):
-            return first.detach()
+        return _shared(first)
     if isinstance(first, (UntypedStorage, TypedStorage)):
         if isinstance(first, TypedStorage) and first.dtype is not d:
             raise RuntimeError(
@@ -171,6 +170,18 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
         raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
     plain = _of_plain(first, d)
     return _from_data(first, d) if plain is None else plain
+
+
+def _shared(t: Tensor) -> Tensor:
+    """The same memory and history as a plain tensor."""
+    _need_memory(t)
+    with switched(NOBODY):
+        return _core.hooks.alias(t)
+
+
+def _need_memory(t: Tensor) -> None:
+    if hasattr(t, "_held"):  # a sparse tensor and its like
+        raise NotImplementedError(f"Cannot access storage of {type(t).__name__}Impl")
 
 
 def _not_so(d: _dtype, kind: str, given: Tensor) -> TypeError:
@@ -198,8 +209,7 @@ def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> 
                 "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported.  Use torch.tensor(...) or "
                 "torch.as_tensor(...) instead."
             )
-        with switched(NOBODY):
-            return as_subclass(args[0].detach(), cls)
+        return as_subclass(_shared(args[0]), cls)
     _check_place(cpu, device)
     return as_subclass(_of_old(get_default_dtype(), args), cls)
 
@@ -247,6 +257,7 @@ def _as_subclass(self: Tensor, cls: type) -> Any:
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class inherits "
             "from Tensor."
         )
+    _need_memory(self)
     return as_subclass(_core.hooks.alias(self), cls)
 
 
@@ -267,6 +278,7 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
         raise TypeError(
             f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {type(require_grad).__name__}"
         )
+    _need_memory(data)
     out = as_subclass(_core.wrap(data._buf, data._spec.plain), cls)
     out._storage = _core.storage_of(data)
     if require_grad:
