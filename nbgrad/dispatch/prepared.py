@@ -294,6 +294,7 @@ def {name}({definition}):
         plan = find({whole_key})
     except (AttributeError, TypeError):
         plan = None
+        {as_tuples}
     {view}
     try:
         if plan is None:
@@ -302,6 +303,7 @@ def {name}({definition}):
                 return anew(locals())
             {values} = judge({values})
             plan = function({call})
+            {kept_as_tuples}
             if type(plan) is not Prepared:
                 if not {first}._spec.backend.prompt:
                     composed({whole_key}, ({values}))
@@ -358,6 +360,28 @@ def _from_plan(base: str) -> list[Any]:
     return [
         "if plan is not None and plan.look is not None:",
         ["shown, byte, rule, kept, more = plan.look", *looking(base, "kept", ANY)],
+    ]
+
+
+def _by_tuples(names: Sequence[str], key: str) -> list[Any]:
+    """A list of ints, which no table can hold, is found as a tuple; what refuses it sees the list."""
+    if not names:
+        return []
+    at = [f"listed_{name}" for name in names]
+    find = ["try:", [f"plan = find({key})"], "except (AttributeError, TypeError):", ["plan = None"]]
+    back = ["if plan is None:", [f"{', '.join(names)} = {', '.join(at)}"]]
+    first = [f"{', '.join(at)} = {', '.join(names)}", *_as_tuples(names), *find, *back]
+    return [f"if {' or '.join([f'{name}.__class__ is list' for name in names])}:", first]
+
+
+def _as_tuples(names: Sequence[str]) -> list[Any]:
+    return [
+        line
+        for name in names
+        for line in (
+            f"if {name}.__class__ is list and {{*map(type, {name})}} == only_ints:",
+            [f"{name} = (*{name},)"],
+        )
     ]
 
 
@@ -450,6 +474,11 @@ def _settled(
     if named:
         also = [f"{p.name}, {_kind_of(p.name)}" for p in named]
         whole_key = f"({short_key} {', '.join(also)}) if {more} else {whole_key}"
+    of_lists = [
+        p.name
+        for p in settings
+        if not spread and ("Any" in str(p.annotation) or "Sequence" in str(p.annotation))
+    ]
     wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
     operands = [] if views else further
     for p in operands:
@@ -470,6 +499,8 @@ def _settled(
         spread=[line for p in spread for line in (f"given = all_{p.name}", *_SPREAD)],
         first=first.name,
         whole_key=whole_key,
+        as_tuples=_by_tuples(of_lists, whole_key),
+        kept_as_tuples=_as_tuples(of_lists),
         view=_from_plan(first.name) if views else [],
         of_two=_two_tensors(every) if of_two else [],
         call=", ".join(
@@ -511,6 +542,7 @@ def _settled(
 
     scope: dict[str, Any] = SCOPE if views else {}
     scope = scope | dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
+    scope |= dict(only_ints={int})
     scope |= dict(composed=composed, of_two=of_two, Tensor=Tensor)
     scope |= dict(sequences=(tuple, list, Size), _unset=arguments.unset, Answered=arguments.Answered)
     scope |= {f"_{p.name}": arguments.unset if p.default is p.empty else p.default for p in every}

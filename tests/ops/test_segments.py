@@ -43,8 +43,27 @@ def test_zeros_of_a_product_have_no_second_derivative() -> None:
 def test_nothing_beside_the_data_is_read(given: dict[str, object]) -> None:
     more = {k: T.tensor(v) if isinstance(v, list) else v for k, v in given.items()}
     data = T.ones(3, 4) if "axis" in given else T.ones(6)
-    with pytest.raises(RuntimeError, match="segment_reduce"):
-        T.segment_reduce(data, "sum", **more)
+    fine = {"offsets": [0, 6]} if "offsets" in given else {"lengths": [6]}
+    for _ in range(3):  # a later call of its kind goes another way
+        if "axis" not in given and "unsafe" not in given:
+            found = T.segment_reduce(data, "sum", **{k: T.tensor(v) for k, v in fine.items()})
+            assert found.tolist() == [6.0]
+        with pytest.raises(RuntimeError, match="segment_reduce"):
+            T.segment_reduce(data, "sum", **more)
+
+
+@pytest.mark.parametrize("way", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("initial", [None, 0.65])
+@pytest.mark.parametrize("ends", [[0, 2, 2, 6], [1, 4], [3, 3, 5], [0]])
+def test_offsets_say_what_the_parts_hold(way: str, initial: float | None, ends: list[int]) -> None:
+    x = T.tensor(np.random.default_rng(3).permutation(12).reshape(6, 2) / 5.0 - 1.1)
+    for _ in range(3):
+        found = T.segment_reduce(x, way, offsets=T.tensor(ends, dtype=T.int32), initial=initial)
+        assert found.shape == (len(ends) - 1, 2)
+        for one, begin, end in zip(found, ends, ends[1:], strict=False):
+            part = x[begin:end]
+            alone = T.segment_reduce(part, way, lengths=T.tensor([end - begin]), initial=initial)[0]
+            T.testing.assert_close(one, alone, equal_nan=True)
 
 
 def test_in_vmap() -> None:

@@ -205,18 +205,18 @@ def binned(code: str) -> tuple[str, tuple[str, ...]]:
     return source, ("i8", "i8", f"*{code}", f"*{code}", f"*{code}", "*i8", "i8", "i8", "f8", "f8")
 
 
-_SEGMENTS = '''"""Of stretches of rows, one after the other, what they come to; and whether they are not all there is."""
+_SEGMENTS = '''"""Of stretches of rows, {which}, what they come to; and whether {wrong}."""
 import numpy as np
 F = {scalar}
 
 
-def @NAME@(start, stop, x, lengths, o, found, count, rows, inner, least, first):
+def @NAME@(start, stop, x, ends, o, found, count, rows, inner, least, first):
     bad = 0
     for item in range(start, stop):
         begin = 0
         for k in range(count):
-            length = np.int64(lengths[item * count + k])
-            if (length < 0) | (begin + length > rows):
+{stretch}
+            if {beyond}:
                 bad = 1
                 break
             for j in range(inner):
@@ -225,11 +225,25 @@ def @NAME@(start, stop, x, lengths, o, found, count, rows, inner, least, first):
                     v = x[(item * rows + i) * inner + j]
                     a = {combined}
                 o[(item * count + k) * inner + j] = {made}
-            begin += length
-        if begin != rows:
-            bad = 1
+{after}
     found[0] = bad
 '''
+_BY_LENGTHS = {
+    "which": "one after the other",
+    "wrong": "they are not all there is",
+    "stretch": "            length = np.int64(ends[item * count + k])",
+    "beyond": "(length < 0) | (begin + length > rows)",
+    "after": "            begin += length\n        if begin != rows:\n            bad = 1",
+}
+_BY_OFFSETS = {
+    "which": "from one of the ends to the next",
+    "wrong": "one reaches past what there is",
+    "stretch": """\
+            begin = np.int64(ends[item * (count + 1) + k])
+            length = np.int64(ends[item * (count + 1) + k + 1]) - begin""",
+    "beyond": "(length < 0) | (length > 0) & ((begin < 0) | (begin + length > rows))",
+    "after": "",
+}
 _COMBINED = {
     "sum": "a + v",
     "mean": "a + v",
@@ -240,8 +254,9 @@ _COMBINED = {
 
 
 @cached(16)
-def segments(code: str, ends: str, reduce: str) -> tuple[str, tuple[str, ...]]:
-    """`ends` is the dtype of the lengths; a mean is of `least` so many rows, and `first` is what all begin with."""
+def segments(code: str, ends: str, reduce: str, offsets: bool) -> tuple[str, tuple[str, ...]]:
+    """`ends` is the dtype of the lengths, or of the `offsets`; a mean is of `least` so many rows, and `first` is what all begin with."""
     made = "a / F(max(length, least))" if reduce == "mean" else "a"
-    source = _SEGMENTS.format(scalar=SCALARS[code], combined=_COMBINED[reduce], made=made)
+    how = _BY_OFFSETS if offsets else _BY_LENGTHS
+    source = _SEGMENTS.format(scalar=SCALARS[code], combined=_COMBINED[reduce], made=made, **how)
     return source, ("i8", "i8", f"*{code}", f"*{ends}", f"*{code}", "*i8", "i8", "i8", "i8", "i8", "f8")

@@ -725,6 +725,8 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
     tensor([[1., 5.],
             [2., 0.]])
     """
+    if value.__class__ is bool:
+        value = int(value)  # which each dtype takes as it takes that
     if index.__class__ is Tensor or (
         index.__class__ is tuple and index and (index[0].__class__ is Tensor or index[-1].__class__ is Tensor)
     ):

@@ -355,7 +355,9 @@ class _Filling:
                 return _put_masked(t, given[0], self.dim, value, quiet)
         elif kind is not int and kind is not float:
             return False
-        elif not t._rg and 0 <= value <= 127 and value == int(value):  # which each dtype holds as it is
+        elif (
+            not t._rg and -128 * sp.dtype.is_signed <= value <= 127 and value == int(value)
+        ):  # which it holds
             value = _as_kind(value, t)
         else:
             value = scalar(_as_kind(value, t), sp.dtype)

@@ -199,16 +199,20 @@ def _judged(
 def _planned(
     data: Spec, reduce: Any, *, lengths: Any, indices: Any, offsets: Any, axis: Any, unsafe: Any, initial: Any
 ) -> Quick | None:
-    """Of lengths that make up all there is."""
-    if not (indices is offsets is None) or unsafe or type(lengths) is not Spec or not data.contiguous:
+    """Of lengths that make up all there is, or of offsets that lie in it."""
+    ends = lengths if offsets is None else offsets
+    if indices is not None or unsafe or type(ends) is not Spec or not data.contiguous:
         return None
-    if data.dtype not in (dtypes.float32, dtypes.float64) or not lengths.contiguous or not data.numel:
+    if data.dtype not in (dtypes.float32, dtypes.float64) or not ends.contiguous or not data.numel:
         return None
-    way, code, d = {"max": "amax", "min": "amin"}.get(reduce, reduce), data.dtype.code, lengths.ndim - 1
-    source = _distinct.segments(code, lengths.dtype.code, way)
-    address = cpu.kernel(f"segments_{way}_{code}_{lengths.dtype.code}", *source).address
+    if offsets is not None and lengths is not None:
+        return None
+    way, code, d = {"max": "amax", "min": "amin"}.get(reduce, reduce), data.dtype.code, ends.ndim - 1
+    source = _distinct.segments(code, ends.dtype.code, way, offsets is not None)
+    kind = "offsets" if ends is offsets else "segments"
+    address = cpu.kernel(f"{kind}_{way}_{code}_{ends.dtype.code}", *source).address
     launch, told = cpu.launch(4, "qqqqd", 1, data.numel < FEW), cpu.told
-    shape, count = tuple(data.shape), tuple.__getitem__(lengths.shape, d)
+    shape, count = tuple(data.shape), tuple.__getitem__(ends.shape, d) - (ends is offsets)
     items, rows, inner = prod(shape[:d]), shape[d], prod(shape[d + 1 :])
     first = float(_identity(way, data.dtype) if initial is None else initial)
     made, numbers = (
@@ -216,9 +220,9 @@ def _planned(
         (count, rows, inner, initial is not None, first),
     )
 
-    def found(data: Tensor, lengths: Tensor) -> Tensor | None:
+    def found(data: Tensor, ends: Tensor) -> Tensor | None:
         out, (number, seen) = empty(made), told.count
-        launch(address, items, data._buf, lengths._buf, out._buf, number, *numbers)
+        launch(address, items, data._buf, ends._buf, out._buf, number, *numbers)
         return None if seen[0] else out
 
     return found

@@ -715,9 +715,6 @@ def _lstsq_back(g: Any, A: Tensor, B: Tensor, y0: Tensor, y1: Tensor, rcond: Any
     return [ga, gb]
 
 
-_MARGIN = 64  # of a bound on the condition, so that no rounding takes a matrix for what it is not
-
-
 def _inverse_by_qr(A: Tensor) -> Tensor | None:
     """The pseudo-inverses of matrices all of which are certain to have full rank, by the factors of QR: a fifth of the time of singular
     values, which tell of others. Of small ones the short way (`small.lstsq`) takes those, and the same digits have to come."""
@@ -729,22 +726,8 @@ def _inverse_by_qr(A: Tensor) -> Tensor | None:
         or not A.numel()
     ):
         return None
-    found = _by_qr(A.detach()._host())
+    found = lapack.inverse_by_qr(A.detach()._host())
     return None if found is None else of_array(found)
-
-
-@lapack.threaded
-def _by_qr(a: Any) -> Any:
-    wide = a.shape[-2] < a.shape[-1]
-    q, r = lapack.qr(lapack.adjoint(a) if wide else a, "reduced")
-    with lapack.quiet():
-        if not np.diagonal(r, axis1=-2, axis2=-1).all() or not np.isfinite(r).all():
-            return None
-        back = np.linalg.inv(r)
-        condition = np.linalg.norm(r, axis=(-2, -1)) * np.linalg.norm(back, axis=(-2, -1))
-        if not (condition * (_MARGIN * max(a.shape[-2:]) * np.finfo(a.dtype).eps) < 1).all():
-            return None
-    return q @ lapack.adjoint(back) if wide else back @ lapack.adjoint(q)
 
 
 @differentiable("LinalgLstsq", holomorphic=False, all=_lstsq_back)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base.tables import cached
 from nbgrad.core.plan import common_dtype
-from nbgrad.core.tensor import Tensor, hooks, wrap
+from nbgrad.core.tensor import Tensor, empty, hooks, wrap
+from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.prepared import Run, prepared
 from nbgrad.dispatch.quick import Quick, quickly, replayed
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims
-from nbgrad.memory import dtypes, layout
+from nbgrad.kernels.cpu import pairs as _kernels
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
@@ -24,10 +29,11 @@ from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.norms import _norm, _norm_rule, vector_norm
 from nbgrad.ops.pointwise.parts import sgn
 from nbgrad.ops.reduce.sums import sum as _sum
-from nbgrad.ops.views.copy import contiguous, full, in_place, to_dtype
+from nbgrad.ops.views.copy import contiguous, copier, full, in_place, to_dtype
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import real
 from nbgrad.ops.views.shape import broadcast_to, reshape, unsqueeze
+from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- of all elements, of rows
 
@@ -257,9 +263,58 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0])
     return _cdist(x1, x2, p=float(p))
 
 
+_WIDEST = 512  # of rows whose squares are added up in their own dtype, as everywhere
+
+
+def _by_kernel(input: Spec, p: float) -> bool:
+    return (
+        p == 2
+        and input.backend is backend.cpu
+        and input.dtype in (dtypes.float32, dtypes.float64)
+        and input.numel > 0
+        and tuple.__getitem__(input.shape, 1) <= _WIDEST
+    )
+
+
+@prepared()
+def _each_apart(input: Spec) -> Run:
+    """Euclidean distances between each two rows."""
+    n, width = tuple(input.shape)
+    whole, turn = (
+        input.dense(),
+        copier(input.like((width, n), input.strides[::-1]), input.plain.like((width, n))),
+    )
+    out = input.plain.like((n * (n - 1) // 2,))
+    address = backend.cpu.kernel(f"apart_{input.dtype.code}", *_kernels.apart(input.dtype.code)).address
+    launch = backend.cpu.launch(3, "qq", n * n * width, n * n * width < FEW)
+    return lambda t: _launched(launch, address, n, (_laid(t, whole), turn(t)), out, n, width)
+
+
+def _laid(t: Tensor, sp: Spec) -> Tensor:
+    return t if t._spec is sp else contiguous(t)
+
+
+def _launched(
+    launch: Any, address: int, items: int, tensors: Sequence[Tensor], out: Spec, *sizes: int
+) -> Tensor:
+    made = empty(out)
+    launch(address, items, *[t._buf for t in tensors], made._buf, *sizes)
+    return made
+
+
+def _each_apart_back(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
+    sp = input._spec.dense()
+    n, width = tuple(sp.shape)
+    address = backend.cpu.kernel(f"apart_back_{sp.dtype.code}", *_kernels.apart_back(sp.dtype.code)).address
+    launch = backend.cpu.launch(4, "qq", n * n * width, n * n * width < FEW)
+    return _launched(launch, address, n, [contiguous(t) for t in (input, g, y)], sp, n, width)
+
+
 def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
     if p == 0:
         return full(input._spec.dense(), 0)
+    if not state.grad and not transforms.wrapped((g, input, y)) and _by_kernel(input._spec, p):
+        return _each_apart_back(g, input, y)
     first, second = _pairs(input)
     from nbgrad.ops.index.place import _spread
 
@@ -309,6 +364,8 @@ _few_pairs = cached(64)(_all_pairs)
 
 @differentiable("Pdist", unmoved="_pdist_forward", input=_pdist_back)
 def _pdist(input: Tensor, *, p: float) -> Tensor:
+    if _by_kernel(input._spec, p):
+        return _each_apart(input)
     if _is_large(input):
         parts = [
             _norm(_apart(input[s], input), ord=p, dims=(2,), keepdim=False) for s in _strips(input, input)
@@ -320,6 +377,8 @@ def _pdist(input: Tensor, *, p: float) -> Tensor:
 
 
 def _quick_pairs(input: Spec, p: Any) -> Quick | None:
+    if input.ndim == 2 and _by_kernel(input, p):
+        return _each_apart.at(input, {}).run  # type: ignore[attr-defined]
     if input.ndim != 2 or not 1 < tuple.__getitem__(input.shape, 0) <= _FEW_ROWS or not input.numel:
         return None
     if tuple.__getitem__(input.shape, 0) * input.numel > 16 * _TOGETHER:

@@ -412,6 +412,35 @@ def qr(a: Array, mode: str) -> Any:
         return np.linalg.qr(a, mode=mode)  # type: ignore[call-overload]
 
 
+def qr_reduced(a: Array) -> tuple[Array, Array]:
+    """What `qr` finds, without its look at what it is given."""
+    work = np.array(a, widest(a.dtype))
+    tau = _lapack.qr_r_raw(work)
+    r = np.triu(work[..., : min(a.shape[-2:]), :])
+    return _lapack.qr_reduced(work, tau).astype(a.dtype, copy=False), r.astype(a.dtype, copy=False)
+
+
+_MARGIN = 64  # of a bound on the condition, so that no rounding takes a matrix for what it is not
+
+
+@threaded
+@quiet()
+def inverse_by_qr(a: Array) -> Array | None:
+    """The pseudo-inverses of matrices all of which are certain to have full rank."""
+    wide = a.shape[-2] < a.shape[-1]
+    q, r = qr_reduced(adjoint(a) if wide else a)
+    back = _lapack.inv(r, signature=signature_of(a.dtype, "d->d")).astype(a.dtype, copy=False)
+    condition = np.sqrt(_squares(r)) * np.sqrt(_squares(back))  # NaN of one that is singular, or not finite
+    if not np.all(condition * (_MARGIN * max(a.shape[-2:]) * np.finfo(a.dtype).eps) < 1):
+        return None
+    return q @ adjoint(back) if wide else back @ adjoint(q)
+
+
+def _squares(x: Array) -> Any:
+    """Of each matrix, the sum of its elements' squares."""
+    return np.vdot(x, x).real if x.ndim == 2 else (x.real**2 + x.imag**2).sum((-2, -1))
+
+
 @threaded
 def eig(a: Array) -> tuple[Array, Array, Array]:
     """Eigenvalues and their vectors, which are complex; and which matrices are not finite, of which they are NaN."""

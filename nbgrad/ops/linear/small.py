@@ -24,10 +24,12 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec
+from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear.lapack import (
     adjoint,
     by_steps,
     eigenvalues,
+    inverse_by_qr,
     left_to_one,
     quiet,
     reflected,
@@ -36,6 +38,7 @@ from nbgrad.ops.linear.lapack import (
     symmetric,
     symmetric_eigenvalues,
     symmetric_solution,
+    threaded,
     turned,
     widest,
 )
@@ -61,6 +64,14 @@ def is_small(*specs: Spec | None) -> bool:
             for sp in specs
         ]
     )
+
+
+_LITTLE = 1 << 16  # elements, of which LAPACK's work does not hide what Python's takes
+
+
+def _is_no_large(sp: Spec) -> bool:
+    """Whether these are matrices of dtypes that LAPACK takes, and not many elements."""
+    return sp.dtype.inexact and not sp.dtype.narrow and sp.ndim >= 2 and 0 < sp.numel <= _LITTLE
 
 
 def _sizes(sp: Spec) -> tuple[int, int]:
@@ -177,7 +188,7 @@ def cholesky_ex(A: Spec, *, upper: Any, check_errors: Any, out: Any) -> Quick | 
 
 
 def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
-    if out is not None or not is_small(A) or mode not in ("reduced", "complete"):
+    if out is not None or not _is_no_large(A) or mode not in ("reduced", "complete"):
         return None
     *_, m, n = tuple(A.shape)
     k = m if mode == "complete" else min(m, n)
@@ -186,10 +197,15 @@ def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
     ended = _lapack.qr_complete if k > min(m, n) else _lapack.qr_reduced
     above, none, wide = np.tri(k, n, -1, dtype=bool), np.zeros(1), widest(A.dtype.np)
 
+    def factors(a: _Array) -> _Array:
+        q: _Array = ended(a, begun(a))
+        return q
+
+    factored = factors if is_small(A) else threaded(factors)
+
     def found(t: Tensor) -> Any:
         a = np.array(read(t), wide)
-        tau = begun(a)
-        q = ended(a, tau)
+        q = factored(a)
         return named((of_q(q), of_r(np.where(above, none, a[..., :k, :])))) if _finite(a) else None
 
     return found
@@ -610,6 +626,17 @@ def _inverting(A: Spec) -> Quick:
     return inverse
 
 
+def _by_factors(A: Spec) -> Quick:
+    """The same by the factors of QR, as the long way takes them."""
+    read = _reading(A)
+
+    def inverse(t: Tensor) -> Tensor | None:
+        found = inverse_by_qr(read(t))
+        return None if found is None else of_array(found)
+
+    return inverse
+
+
 def pinv(A: Spec, rcond: Any, hermitian: Any, *, atol: Any, rtol: Any, out: Any) -> Quick | None:
     if not (out is rcond is atol is rtol is None) or hermitian or not is_small(A):
         return None
@@ -617,13 +644,13 @@ def pinv(A: Spec, rcond: Any, hermitian: Any, *, atol: Any, rtol: Any, out: Any)
 
 
 def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | None:
-    if not (out is rcond is driver is None) or not is_small(A) or B.dtype is not A.dtype or not B.numel:
+    if not (out is rcond is driver is None) or not _is_no_large(A) or B.dtype is not A.dtype or not B.numel:
         return None
     *batch, m, n = tuple(A.shape)
     vector = B.ndim == A.ndim - 1
     if tuple(B.shape)[: len(batch) + 1] != (*batch, m) or B.ndim not in (A.ndim - 1, A.ndim):
         return None
-    inverse = _inverting(A)
+    inverse = _inverting(A) if is_small(A) else _by_factors(A)
     column = B.like((*B.shape, 1), (*B.strides, 1)) if vector else B
     made = B.like((*batch, n, *tuple(B.shape)[len(batch) + 1 :]))
     rank, named = A.like(tuple(batch), dtype=dtypes.int64), maker("linalg_lstsq")

@@ -25,6 +25,7 @@ from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.data import from_array
 from nbgrad.ops.make.factories import (
     _FEW_BYTES,
+    _SEQUENCES,
     _finish,
     _named,
     _of_a_like,
@@ -110,24 +111,43 @@ def randn(sp: Spec, generator: Any) -> Tensor:
     return _drawn(sp, generator, _random.normals, devices.normal)
 
 
+def _range(low: Any = None, high: Any = None, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
+    """What is asked of `randint`, whose first number is the end where no other is given."""
+    if size is None:
+        return 0, low, high, dtype
+    if low is None:
+        return 0, high, size, dtype
+    return (0, low, size, dtype) if high is None else (low, high, size, dtype)
+
+
 def _of_integers(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     known: Table[Any, tuple[_random.Draw, Spec]] = Table("ops.make.drawn.integers", PLANS, DEFAULT_DTYPE)
     find = known.get
 
     def short(*args: Any, **more: Any) -> Tensor:
-        if more or state.levels or elsewhere.threads or not args or args[-1].__class__ is not tuple:
+        try:
+            low, high, size, dtype = _range(*args, **more)
+        except TypeError:  # of what else may be given
             return slow(*args, **more)
-        for n in (*args[:-1], *args[-1]):
+        if (
+            size.__class__ not in _SEQUENCES
+            or state.levels
+            or elsewhere.threads
+            or not (dtype is None or type(dtype) is _dtype)
+        ):
+            return slow(*args, **more)
+        key = low, high, dtype, *size
+        for n in (low, high, *size):
             if n.__class__ is not int:
-                return slow(*args)
-        found = find(args)
+                return slow(*args, **more)
+        found = find(key)
         if found is None:
-            t = slow(*args)
-            sp, low = t._spec, args[0] if len(args) == 3 else 0
+            t = slow(*args, **more)
+            sp = t._spec
             if type(sp) is Spec and sp.nbytes <= _FEW_BYTES and sp.backend is backend.cpu:
-                draw = _random.few_integers(sp, low, args[-2])
+                draw = _random.few_integers(sp, low, high)
                 if draw is not None:
-                    known.keep(args, (draw, sp))
+                    known.keep(key, (draw, sp))
             return t
         return wrap(found[0](), found[1])
 
@@ -171,12 +191,7 @@ def randint(
     """
     if out is not None:
         dtype = _of_out("randint", out, dtype)
-    if size is None:
-        low, high, size = 0, low, high
-    elif low is None:
-        low = 0
-    elif high is None:
-        low, high = 0, low
+    low, high, size, dtype = _range(low, high, size, dtype)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     sp = _spec("randint", (size,), dtypes.int64 if dtype is None else dtype, device, requires_grad)

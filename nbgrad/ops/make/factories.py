@@ -64,6 +64,8 @@ def _counted(t: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
 
 _LARGE = 2**30
 _NAMES = (str, type(cpu))  # of devices
+_NUMBERS: frozenset[Any] = frozenset((int, float, bool))
+_SEQUENCES: frozenset[Any] = frozenset((tuple, list, _layout.Size))
 # Of what was asked for, by sizes, dtype (None: the default one), device as it was named, and which one "cuda" is.
 _known: Table[tuple[Any, Any], Spec] = Table("ops.make.factories.known", 4096, DEFAULT_DTYPE)
 _spec_of = _known.get
@@ -165,7 +167,9 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
             there = usual and len(more) == 1 and type(more.get("device")) in _NAMES
             if (more and not there) or not sizes or state.levels or elsewhere.threads or not usual:
                 return slow(*sizes, **typed, **more)
-            size = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
+            size = sizes
+            if len(sizes) == 1 and type(sizes[0]) in _SEQUENCES:
+                size = sizes[0] if type(sizes[0]) is tuple else (*sizes[0],)
             for n in size:
                 if type(n) is not int:
                     return slow(*sizes, **typed, **more)
@@ -193,19 +197,21 @@ def _of_size_and_value(slow: Function) -> Function:
     find = known.get
 
     def short(size: Any = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
-        kind, dtype = type(fill_value), more.get("dtype")
-        # Zeros of floats are left out: 0.0 is -0.0.
+        kind: Any = type(fill_value)
+        dtype = more.get("dtype")
         if (
             (more and (len(more) > 1 or type(dtype) is not _dtype))
             or elsewhere.threads
-            or type(size) is not tuple
-            or not ((kind is float and fill_value) or kind is int)
+            or type(size) not in _SEQUENCES
+            or kind not in _NUMBERS
         ):
             return slow(size, fill_value, **more)
         for n in size:
             if type(n) is not int:
                 return slow(size, fill_value, **more)
-        key = size, fill_value, kind, dtype
+        if not fill_value and kind is float:
+            kind = repr(fill_value)  # as 0.0 is not -0.0
+        key = (*size,), fill_value, kind, dtype
         found = find(key)
         if found is None:
             return known.learn(key, slow(size, fill_value, **more))

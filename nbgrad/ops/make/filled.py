@@ -14,8 +14,10 @@ from nbgrad.dispatch.transforms import batched
 from nbgrad.memory import dtypes
 from nbgrad.memory import layout as _layout
 from nbgrad.memory.device import device as _device
+from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Batched, Spec, spec
 from nbgrad.ops.make.factories import (
+    _NUMBERS,
     Function,
     _copies,
     _finish,
@@ -249,15 +251,22 @@ def _of_a_like_and_value(slow: Function) -> Function:
     find = known.get
 
     def short(input: Tensor = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
-        kind = type(fill_value)
-        if more or type(input) is not Tensor or not ((kind is float and fill_value) or kind is int):
+        kind: Any = type(fill_value)
+        dtype = more.get("dtype")
+        if (
+            (more and (len(more) > 1 or type(dtype) is not _dtype))
+            or type(input) is not Tensor
+            or kind not in _NUMBERS
+        ):
             given = {"input": input, "fill_value": fill_value}
             return slow(**{name: x for name, x in given.items() if x is not arguments.unset}, **more)
-        key = input._spec, fill_value, kind
+        if not fill_value and kind is float:
+            kind = repr(fill_value)  # as 0.0 is not -0.0
+        key = input._spec, fill_value, kind, dtype
         found = find(key)
         if found is not None:
             return wrap(found[0](), found[1])
-        t = slow(input, fill_value)
+        t = slow(input, fill_value, **more)
         return known.learn(key, t) if type(input._spec) is Spec else t
 
     return short

@@ -26,7 +26,7 @@ from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import scatter_add
 from nbgrad.ops.reduce.reduction import SUM, asked_dtype, in_runs
 from nbgrad.ops.reduce.walk import walk
-from nbgrad.ops.views.copy import clone, copier, copy_memory, full, to_dtype, zeros
+from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import by_parts
 from nbgrad.ops.views.slices import narrow
@@ -112,6 +112,14 @@ def _cumsum(input: Spec, *, dim: int, reverse: bool) -> Run:
     return _scan("cumsum", input, dim, reverse)
 
 
+@prepared("Cumsum")
+def _counts(input: Spec, *, dim: int) -> Run:
+    """Of truth values and of smaller integers, in int64."""
+    whole = clone_spec(input).like(dtype=dtypes.int64)
+    convert, run = copier(input, whole), _scan("cumsum", whole, dim, False)
+    return lambda t: run(convert(t))
+
+
 def _dim(name: str, dim: Any, ndim: int) -> int:
     if type(dim) is not int and (not hasattr(dim, "__index__") or isinstance(dim, bool)):
         raise TypeError(f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
@@ -126,6 +134,9 @@ def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tenso
     at = _dim(name, dim, input.ndim)
     if out is None and input._spec.dtype is d and (d.inexact or d is dtypes.int64):
         return call_of(op, input, dim=at, **more)
+    counted = op is _cumsum and d is dtypes.int64 and type(input._spec) is Spec
+    if out is None and counted and not input._spec.dtype.inexact:
+        return call_of(_counts, input, dim=at)
     if d is dtypes.bool_ and input.ndim and input.numel():
         if out is not None:
             check_out(name, out, d, (input,), EXPECTED)
