@@ -19,6 +19,7 @@ from nbgrad.ops.linear.norms import vector_norm
 from nbgrad.ops.make.counted import arange
 from nbgrad.ops.make.data import tensor
 from nbgrad.ops.order.sort import searchsorted, sort
+from nbgrad.ops.pointwise.arithmetic import no_bool_sub
 from nbgrad.ops.reduce import sums
 from nbgrad.ops.rows.softmax import log_softmax as dense_log_softmax
 from nbgrad.ops.rows.softmax import softmax as dense_softmax
@@ -277,6 +278,8 @@ def _added_to(x: Tensor, p: Pattern, values: Tensor) -> Tensor:
 
 @form("sub", "subtract", "__sub__")
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if isinstance(other, Tensor):
+        no_bool_sub(None, (input, other))
     return add(input, other, alpha=-alpha)
 
 
@@ -363,8 +366,19 @@ def _become(self: SparseTensor, other: SparseTensor) -> SparseTensor:
     return self
 
 
+def _check_kept(name: str, self: Any, other: Any) -> None:
+    """What is written in place keeps its dtype, which must be able to hold what comes."""
+    if isinstance(other, SparseTensor):
+        found = _common(self, other)
+        if not dtypes.can_cast(found, self.dtype):
+            raise RuntimeError(
+                f"Can't convert result type {found.scalar_name} to output {self.dtype.scalar_name} in {name} operation"
+            )
+
+
 @form("add_", "__iadd__")
 def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    _check_kept("add", self, other)
     if isinstance(self, SparseTensor):
         return _become(self, add(self, other, alpha=alpha))
     p = other._pattern
@@ -402,11 +416,14 @@ hooks.sparse_arrives = _arrives
 
 @form("sub_", "__isub__")
 def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if isinstance(other, Tensor):
+        no_bool_sub(None, (self, other))
     return add_(self, other, alpha=-alpha)
 
 
 @form("mul_", "__imul__")
 def mul_(self: Any, other: Any) -> Any:
+    _check_kept("mul" if isinstance(self, SparseTensor) else "add", self, other)
     if not isinstance(self, SparseTensor):
         return self.copy_(dense(mul(self, other)))
     if _is_number(other):  # also seen by who shares the values

@@ -44,7 +44,7 @@ from nbgrad.ops.reduce.extremes import argmax
 from nbgrad.ops.reduce.sums import everywhere
 from nbgrad.ops.views.copy import copier, copy_, copy_memory, to_dtype, zero_, zeros
 from nbgrad.ops.views.order import _permute
-from nbgrad.ops.views.shape import broadcast_to
+from nbgrad.ops.views.shape import broadcast_to, reshape
 from nbgrad.tape.modes import state
 
 Array = np.ndarray[Any, Any]
@@ -105,7 +105,10 @@ def _draw_into(self: Tensor, op: Op, draw: Callable[[int], Array], there: There)
 def _drawn_as(sp: Spec, draw: Callable[[int], Array], there: There) -> Tensor:
     """A new tensor of what is drawn."""
     if sp.backend.prompt:
-        return of_array(draw(sp.numel).reshape(tuple(sp.shape)))
+        drawn, shape = draw(sp.numel), tuple(sp.shape)
+        if len(shape) > 64:  # which an array has at most
+            return reshape(of_array(drawn), shape)
+        return of_array(drawn.reshape(shape))
     return there(empty(sp))
 
 

@@ -23,7 +23,7 @@ from nbgrad.ops.views.copy import to_dtype
 # ---------------------------------------------------------------- arithmetic
 
 
-def _no_bool_sub(compute: Any, operands: Any) -> None:
+def no_bool_sub(compute: Any, operands: Any) -> None:
     bools = [getattr(o, "dtype", None) is dtypes.bool_ or o is bool for o in operands]
     if any(bools):
         both = all(bools)
@@ -48,12 +48,12 @@ def _add(input, other):
     return input + other
 
 
-@stanza(name="sub", check=_no_bool_sub)
+@stanza(name="sub", check=no_bool_sub)
 def _sub(input, other):
     return input - other
 
 
-@stanza(name="rsub", node="RsubBackward0", number_node="RsubBackward1", method=False, check=_no_bool_sub)
+@stanza(name="rsub", node="RsubBackward0", number_node="RsubBackward1", method=False, check=no_bool_sub)
 def _rsub(input, other):
     return other - input
 

@@ -24,7 +24,6 @@ from nbgrad.ops.pointwise.arithmetic import (
     _floor_divide,
     _floor_divided,
     _floor_divided_,
-    _no_bool_sub,
     _pow_tensor,
     _refuse_zero,
     _rsub,
@@ -35,6 +34,7 @@ from nbgrad.ops.pointwise.arithmetic import (
     abs,
     mul,
     neg,
+    no_bool_sub,
     pow,
     reciprocal,
     remainder,
@@ -79,7 +79,7 @@ def _add_scaled(input, other, alpha):
     rounds=("alpha",),
     fits=("alpha",),
     vjp=lambda g, alpha: (g, -g * alpha, None),
-    check=_no_bool_sub,
+    check=no_bool_sub,
 )
 def _sub_scaled(input, other, alpha):
     return input - alpha * other
@@ -154,7 +154,7 @@ def _rsub_scaled(node: str) -> Any:
         settings=("alpha",),
         rounds=("alpha",),
         vjp=lambda g, alpha: (-g * alpha, g, None),
-        check=_no_bool_sub,
+        check=no_bool_sub,
     )
 
 

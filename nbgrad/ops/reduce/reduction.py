@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.records import NamedTuple
+from nbgrad.core.plan import EXPECTED
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.prepared import Run, filled
 from nbgrad.expr import prims as p
@@ -277,6 +278,12 @@ def asked_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
     if not d.inexact and input.requires_grad and state.grad:
         raise RuntimeError(f"Autograd not support dtype: {d.scalar_name}")
     return d
+
+
+def check_asked(dtype: Any, out: Tensor | None) -> None:
+    """Who says in what it is taken, and where it goes, says the same."""
+    if dtype is not None and out is not None and (d := dtypes.to_dtype(dtype)) is not out._spec.dtype:
+        raise RuntimeError(EXPECTED.format(c_want=d.c_name, c_got=out._spec.dtype.c_name))
 
 
 def _past(dims: Ints) -> Ints:

@@ -341,6 +341,10 @@ def nansum(
         lacks_complex("nansum_cpu", own if dtype is None else dtypes.to_dtype(dtype))
         return sum(input, dim, keepdim, dtype=dtype, out=out)
     d = out._spec.dtype if out is not None else own if dtype is None else dtypes.to_dtype(dtype)
+    if dtype is not None and (asked := dtypes.to_dtype(dtype)) is not d:
+        raise RuntimeError(
+            f"nansum: provided dtype must match dtype of result. Got {d.scalar_name} and {asked.scalar_name}."
+        )
     lacks_complex("nansum_cpu", d)
     if not d.is_floating_point and out is not None:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{d.scalar_name}'")

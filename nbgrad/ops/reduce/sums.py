@@ -34,6 +34,7 @@ from nbgrad.ops.reduce.reduction import (
     _lanes,
     _past,
     asked_dtype,
+    check_asked,
     reduction,
     total_dtype,
 )
@@ -114,6 +115,7 @@ def sum(
     tensor([1., 1., 1.])
     """
     if dtype is not None or out is not None:
+        check_asked(dtype, out)
         d = asked_dtype(input, dtype, out)
         got = to_dtype(sum(to_dtype(input, d), dim, keepdim), d)
         return got if out is None else into("sum", out, got, (input,))
@@ -210,6 +212,7 @@ def mean(
             raise RuntimeError(
                 f"mean.dtype_out(): input types can't be cast to the desired output type {out.dtype.scalar_name}"
             )
+        check_asked(dtype, out)
         # PyTorch takes the sum in the dtype of `out`, and then divides by a number.
         d = out.dtype if out.dtype.inexact else dtypes.get_default_dtype()
         check_out("mean", out, d, (input,))
@@ -322,6 +325,7 @@ def prod(
     tensor([0., 8., 0.])
     """
     if dtype is not None or out is not None:
+        check_asked(dtype, out)
         d = asked_dtype(input, dtype, out)
         got = to_dtype(prod(to_dtype(input, d), dim, keepdim), d)
         return got if out is None else into("prod", out, got, (input,))
