@@ -83,7 +83,7 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
         if x.ndim and not x.shape[d]:
             raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
     rest = [d for d in range(x.ndim) if d not in dims]
-    rows = bits.permute(*rest, *dims).reshape(
+    rows = bits.permute((*rest, *dims)).reshape(
         [x.shape[d] for d in rest] + [math.prod([x.shape[d] for d in dims])]
     )
     while rows.shape[-1] > 1:  # halves, one upon the other
@@ -381,7 +381,8 @@ def _linalg_svd(
 
 def _compute_linear_combination(input: Tensor, coefficients: Tensor) -> Tensor:
     """Sums of tensors by rows of coefficients."""
-    return (coefficients @ input.flatten(1)).unflatten(1, input.shape[1:])
+    rows = to_dtype(coefficients, input.dtype) @ input.flatten(1)
+    return rows.unflatten(1, input.shape[1:])
 
 
 def _to_cpu(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -19,6 +19,7 @@ from nbgrad import adjoints
 from nbgrad.autograd import _run
 from nbgrad.base.switches import compiling, recorded
 from nbgrad.base.tables import cached
+from nbgrad.core.overrides import twin_of
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.kernels import build, calls
 from nbgrad.memory import backend, dtypes
@@ -508,9 +509,11 @@ _STREAM = [f.__code__ for f in vars(generator.Generator).values() if isinstance(
 _ARRAYS = adjoints.Differentiable._check_apart.__code__  # which all its calls pass
 _OWNERS = adjoints.Differentiable._given_first.__code__
 _UNSEEN, _ENGINE = unseen.__code__, engine.run.__code__
-_GRADS = [f.__code__ for f in (Tensor.grad.fget, Tensor.grad.fset, Tensor.grad.fdel)]  # type: ignore[attr-defined]
-_VERSION = Tensor._version.fget.__code__  # type: ignore[attr-defined]
-_SET_GRAD = Tensor.grad.fset.__code__  # type: ignore[attr-defined]
+_GRAD: Any = Tensor.grad
+# Their own code, whoever overrides functions by now.
+_GRADS = [twin_of(f).__code__ for f in (_GRAD.fget, _GRAD.fset, _GRAD.fdel)]
+_VERSION = twin_of(Tensor._version.fget).__code__  # type: ignore[attr-defined]
+_SET_GRAD = twin_of(_GRAD.fset).__code__
 _ZEROS = backend.CPU.zeros.__code__
 _CLEAR = backend.CPU.clear.__code__
 # Functions that copy memory as NumPy does, by what they call it.

@@ -42,3 +42,27 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert told[0].stdout == told[1].stdout and told[1].stdout.startswith("1 ")
     assert "nbgrad: compiled " in told[0].stderr
     assert "nbgrad: compiled " not in told[1].stderr
+
+
+def test_compiles_after_an_override() -> None:
+    """The first step of a process in which a class overrides functions already: it ended in a KeyError."""
+    program = """
+import nbgrad as torch
+class Own(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *args):
+        return super().__torch_function__(*args)
+torch.ones(1).as_subclass(Own)
+p = torch.nn.Parameter(torch.ones(2))
+optimizer = torch.optim.SGD([p], lr=0.5)
+@torch.compile(fullgraph=True)
+def step(x):
+    optimizer.zero_grad()
+    (p * x).sum().backward()
+    optimizer.step()
+for _ in range(4):
+    step(torch.ones(2))
+print(p.tolist(), step.explain().graph_count)
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "[-1.0, -1.0] 1\n"

@@ -134,7 +134,7 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     if not known:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if not A.numel():
-        result = zeros(A._spec.dense().like(tuple(A.shape)[:-2]))
+        result = zeros(A._spec.dense().like(tuple(A.shape)[:-2], dtype=A.dtype.to_real()))
     elif p is None or p in (2, -2):
         s = svdvals(A)
         largest, smallest = narrow(s, -1, 0, 1), narrow(s, -1, s.shape[-1] - 1, 1)
