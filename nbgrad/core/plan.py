@@ -408,6 +408,10 @@ _CAST_WORDS = {
     **{f"linalg_{n}": _CASTABLE.replace("{name}", n) for n in ("matrix_power", "tensorinv", "tensorsolve")},
     **{f"linalg_{n}": _CASTABLE.replace("{name}", f"linalg.{n}") for n in ("cond", "pinv")},
     **{
+        f"linalg_{n}": _CASTABLE.replace("{name}", f"torch.linalg.{n}")
+        for n in ("householder_product", "matrix_rank")
+    },
+    **{
         f"linalg_{n}": f"torch.linalg.{n}: Expected eigenvalues to be safely castable from {{want}} dtype, but got eigenvalues with "
         "dtype {got}"
         for n in ("eig", "eigvals")

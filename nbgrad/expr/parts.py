@@ -374,7 +374,13 @@ def _expm1(z: Pair) -> Pair:
 
 @_pair
 def _log(z: Pair) -> Pair:
-    return p.log(hypot(z[0], z[1])), p.atan2(z[1], z[0])
+    a, b = z
+    size, most, least = hypot(a, b), p.maximum(p.abs(a), p.abs(b)), p.minimum(p.abs(a), p.abs(b))
+    near = p.logical_and(
+        p.gt(size, 0.5), p.lt(size, 2.0)
+    )  # where a logarithm of what was rounded keeps few digits
+    beyond = p.where(near, (most - 1.0) * (most + 1.0) + least * least, 0.0)
+    return p.where(near, p.log1p(beyond) * 0.5, p.log(size)), p.atan2(b, a)
 
 
 @_pair
@@ -533,11 +539,12 @@ def _acosh(z: Pair) -> Pair:
 @_pair
 def _atanh(z: Pair) -> Pair:
     a, b = z
-    scale = 1.0 / p.maximum(p.maximum(p.abs(a), p.abs(b)), 1.0)
-    x, y, left = a * scale, b * scale, (1.0 - a) * scale
+    size = p.abs(a)  # of what lies on the left the logarithm would be that of a difference
+    scale = 1.0 / p.maximum(p.maximum(size, p.abs(b)), 1.0)
+    x, y, left = size * scale, b * scale, (1.0 - size) * scale
     far = p.logical_or(p.isinf(a), p.isinf(b))
-    re = p.where(far, p.copysign(0.0, a), p.log1p(x * 4.0 / (left * left + y * y) * scale) * 0.25)
-    im = p.atan2(y * 2.0 * scale, left * ((a + 1.0) * scale) - y * y) * 0.5
+    re = p.copysign(p.where(far, 0.0, p.log1p(x * 4.0 / (left * left + y * y) * scale) * 0.25), a)
+    im = p.atan2(y * 2.0 * scale, left * ((size + 1.0) * scale) - y * y) * 0.5
     lost = p.logical_and(p.isnan(b), p.isinf(a))
     im = p.where(far, p.where(lost, math.nan, p.copysign(_QUARTER, b)), im)
     return p.where(p.eq(a, 0), a, re), im

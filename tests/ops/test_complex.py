@@ -498,3 +498,25 @@ def test_a_gradient_of_pairs_may_begin_at_an_odd_place() -> None:
         T.view_as_real(z), z, T.arange(7.0, dtype=T.float64)[1:].view(3, 2), create_graph=True
     )
     assert g.tolist() == [1 + 2j, 3 + 4j, 5 + 6j]
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    "name", ["log", "log2", "log10", "log1p", "atan", "atanh", "asin", "acos", "acosh", "asinh", "sqrt"]
+)
+def test_keeps_its_digits_near_hard_places(name: str, kind: str) -> None:
+    """Beside 1, -1, i and -i, where a logarithm's argument is near 1, or a difference."""
+    draw = np.random.default_rng(0).standard_normal
+    steps = [c + (draw(500) + 1j * draw(500)) * s for c in (1, -1, 1j, -1j) for s in (1e-1, 1e-3, 1e-5)]
+    z = np.concatenate(
+        [*steps, draw(2000) * 1e4 + 1j * draw(2000), draw(2000) + 1j * draw(2000) * 1e4]
+    ).astype(kind)
+    exact: Any = getattr(
+        np,
+        {"atan": "arctan", "atanh": "arctanh"}.get(
+            name, name.replace("a", "arc", 1) if name[0] == "a" else name
+        ),
+    )
+    want = exact(z.astype(np.clongdouble))
+    got = getattr(T, name)(T.from_numpy(z)).numpy()
+    assert (np.abs(got - want) / np.abs(want)).max() < 4 * np.finfo(kind).eps
