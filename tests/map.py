@@ -75,6 +75,7 @@ STORIES = [
             "_foreach",
         ),
         "_C",
+        "_VF",
         "_functorch",
         "utils",
         *("xpu", "mps", "mtia", "multiprocessing"),

@@ -87,8 +87,11 @@ class Geometry:
 
 def _lead(dims: Ints) -> int:
     """How many dimensions stand before the block that is read along `dims`."""
-    first = dims[0] if dims else 0
-    return first if dims == tuple(builtins.range(first, first + len(dims))) else 0
+    return dims[0] if dims and _in_one_run(dims) else 0
+
+
+def _in_one_run(dims: Ints) -> bool:
+    return dims == tuple(builtins.range(dims[0], dims[0] + len(dims)))
 
 
 def _joined(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -155,8 +158,7 @@ class Place:
     @property
     def count_at(self) -> int:
         """Where, in what is read at the same places of all examples, their count stands: before the block or behind it."""
-        one_run = self.dims and (self.lead == self.dims[0])
-        return 0 if one_run else len(self.block)
+        return 0 if self.dims and _in_one_run(self.dims) else len(self.block)
 
     def of_each(self) -> Place:
         """The same place in every example, as a place in the tensor of all."""

@@ -472,6 +472,8 @@ def _logsumexp(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
     if input.dtype.is_complex:
         return lambda t: _complex_logsumexp(wrap(t._buf, input), dims, keepdim)
     shape = layout.reduced_shape(tuple(input.shape), dims, keepdim)
+    if not dims and input.ndim:  # of a vmap's examples without dimensions, each its own
+        return lambda t: clone(wrap(t._buf, input))
     if len(dims) <= 1:
         return _logsumexp_along(input, dims[0] if dims else 0, shape, input.dtype)
     lie, lines_of = as_lines(input, dims)
