@@ -178,9 +178,59 @@ def det_into(a, d):
     d[0, 0] = product
 
 
+_PIVOT = 1e-7  # of the largest: a matrix with less is taken as one that may have no inverse
+
+
+def _of_inverse(a, c):
+    """The derivative of the determinant by the inverse, if no pivot is small; no other is divided by, as zeros times infinities would
+    come of it in the next order."""
+    n = len(a)
+    m = a.copy()
+    x = _one(n)
+    product = 1.0
+    most = 0.0
+    for k in range(n):
+        p = k
+        for i in range(k + 1, n):
+            if abs(m[i, k]) > abs(m[p, k]):
+                p = i
+        size = abs(m[p, k])
+        most = size if size > most else most
+        if not size > _PIVOT * most:
+            return False
+        if p != k:
+            product = -product
+            for j in range(n):
+                t = m[k, j]
+                m[k, j] = m[p, j]
+                m[p, j] = t
+                t = x[k, j]
+                x[k, j] = x[p, j]
+                x[p, j] = t
+        product *= m[k, k]
+        for i in range(k + 1, n):
+            f = m[i, k] / m[k, k]
+            for j in range(k + 1, n):
+                m[u(i), u(j)] -= f * m[u(k), u(j)]
+            for j in range(n):
+                x[u(i), j] -= f * x[u(k), j]
+    _substitute(m, x)
+    for i in range(n):
+        for j in range(n):
+            c[j, i] = product * x[i, j]
+    return True
+
+
 def _cofactors(a):
     """The derivative of the determinant, of matrices that have no inverse as well: by pivots from all of what is left, none of which is
     divided by where all is 0."""
+    c = np.empty((len(a), len(a)))
+    if not _of_inverse(a, c):
+        _of_all_pivots(a, c)
+    return c
+
+
+def _of_all_pivots(a, c):
     n = len(a)
     m = a.copy()
     x = np.eye(n)
@@ -209,9 +259,9 @@ def _cofactors(a):
                 t = m[i, k]
                 m[i, k] = m[i, q]
                 m[i, q] = t
-            c = columns[k]
+            at = columns[k]
             columns[k] = columns[q]
-            columns[q] = c
+            columns[q] = at
         if m[k, k] != 0.0:
             for i in range(k + 1, n):
                 f = m[i, k] / m[k, k]
@@ -230,11 +280,9 @@ def _cofactors(a):
             f = m[k, i] / m[k, k] if m[k, k] != 0.0 else 0.0
             for j in range(n):
                 x[u(k), j] -= f * x[u(i), j]
-    c = np.empty((n, n))
     for k in range(n):
         for j in range(n):
             c[j, columns[k]] = x[k, j]
-    return c
 
 
 def det_back(a, db, ab):
@@ -801,22 +849,24 @@ def _moved_beyond(full, ad, v, t, s, fulld):
 # ---------------------------------------------------------------- least squares
 
 
-def lstsq_into(a, b, z):
-    """The shortest of the solutions for each column of b; in the last place, the rank."""
+def lstsq_into(a, b, cut, z):
+    """The shortest of the solutions for each column of b, then the rank in the row below, then a's pseudo-inverse; singular values of less
+    than `cut` times the largest count as 0."""
     m = a.shape[0]
     n = a.shape[1]
     k = min(m, n)
+    columns = b.shape[1]
     w = np.empty((m + n + 1, k))
     svd_into(a, w)
     rank = 0
     for j in range(k):
-        if w[m + n, j] > 2.220446049250313e-16 * max(m, n) * w[m + n, 0]:
+        if w[m + n, j] > cut[0, 0] * w[m + n, 0]:
             rank += 1
     for i in range(z.shape[0]):
         for c in range(z.shape[1]):
             z[i, c] = 0.0
-    z[n, b.shape[1]] = rank
-    for c in range(b.shape[1]):
+    z[n, columns] = rank
+    for c in range(columns):
         for j in range(rank):
             s = 0.0
             for i in range(m):
@@ -824,14 +874,18 @@ def lstsq_into(a, b, z):
             s /= w[m + n, j]
             for i in range(n):
                 z[i, c] += w[m + i, j] * s
+    for j in range(rank):
+        for i in range(n):
+            t = w[m + i, j] / w[m + n, j]
+            for c in range(m):
+                z[i, columns + 1 + c] += t * w[c, j]
 
 
 def lstsq_back_b(a, b, z, zb, bb):
     n = a.shape[1]
     columns = b.shape[1]
-    y = np.empty((len(b) + 1, columns + 1))
-    lstsq_into(a.T, zb[:n, :columns], y)
-    _plus(y[: len(b), :columns], bb, 1.0)
+    inverse = z[:n, columns + 1 :]
+    _add(inverse.T, zb[:n, :columns], bb, 1.0)
 
 
 def lstsq_back_a(a, b, z, zb, ab):
@@ -840,32 +894,62 @@ def lstsq_back_a(a, b, z, zb, ab):
     columns = b.shape[1]
     x = z[:n, :columns]
     xb = zb[:n, :columns]
-    room = np.empty((m + 1, columns + 1))
-    lstsq_into(a.T, xb, room)
-    y = room[:m, :columns]
+    inverse = z[:n, columns + 1 :]
+    y = np.zeros((m, columns))
+    _add(inverse.T, xb, y, 1.0)
     _add(y, x.T, ab, -1.0)
-    left = np.zeros((m, columns))
-    _plus(b, left, 1.0)
-    _add(a, x, left, -1.0)
     if z[n, columns] < m:
-        other = np.empty((n + 1, columns + 1))
-        lstsq_into(a, y, other)
-        _add(left, other[:n, :columns].T, ab, 1.0)
+        left = np.zeros((m, columns))
+        _plus(b, left, 1.0)
+        _add(a, x, left, -1.0)
+        other = np.zeros((n, columns))
+        _add(inverse, y, other, 1.0)
+        _add(left, other.T, ab, 1.0)
     if z[n, columns] < n:
-        again = np.empty((m + 1, columns + 1))
-        lstsq_into(a.T, x, again)
+        again = np.zeros((m, columns))
+        _add(inverse.T, x, again, 1.0)
         rest = np.zeros((n, columns))
         _plus(xb, rest, 1.0)
         _add(a.T, y, rest, -1.0)
-        _add(again[:m, :columns], rest.T, ab, 1.0)
+        _add(again, rest.T, ab, 1.0)
+    bar = zb[:n, columns + 1 :]
+    read = False  # in the next order, by these derivatives
+    for i in range(n):
+        for j in range(m):
+            read = read or bar[i, j] != 0.0
+    if read:
+        _inverse_back(a, inverse, bar, ab)
+
+
+def _inverse_back(a, inverse, bar, ab):
+    m = a.shape[0]
+    n = a.shape[1]
+    c = np.zeros((n, n))
+    _add(inverse, bar.T, c, 1.0)
+    _add(inverse.T, c.T, ab, -1.0)
+    left = np.zeros((m, n))
+    _plus(bar.T, left, 1.0)
+    _add(a, c, left, -1.0)
+    square = np.zeros((n, n))
+    _add(inverse, inverse.T, square, 1.0)
+    _add(left, square, ab, 1.0)
+    there = np.zeros((n, n))
+    _add(inverse, a, there, 1.0)
+    rest = np.zeros((n, n))
+    _plus(c, rest, 1.0)
+    _add(c, there, rest, -1.0)
+    _add(inverse.T, rest, ab, 1.0)
+
+
+def lstsq_back_cut(a, b, z, zb, cutb):
+    """A cut has none."""
+    cutb[0, 0] += 0.0
 
 
 def lstsq_along_b(a, b, z, bd, zd):
     n = a.shape[1]
     columns = b.shape[1]
-    t = np.empty((n + 1, columns + 1))
-    lstsq_into(a, bd, t)
-    _plus(t[:n, :columns], zd[:n, :columns], 1.0)
+    _add(z[:n, columns + 1 :], bd, zd[:n, :columns], 1.0)
 
 
 def lstsq_along_a(a, b, z, ad, zd):
@@ -874,6 +958,7 @@ def lstsq_along_a(a, b, z, ad, zd):
     columns = b.shape[1]
     x = z[:n, :columns]
     xd = zd[:n, :columns]
+    inverse = z[:n, columns + 1 :]
     right = np.zeros((m, columns))
     _add(ad, x, right, -1.0)
     left = np.zeros((m, columns))
@@ -882,19 +967,43 @@ def lstsq_along_a(a, b, z, ad, zd):
     turned = np.zeros((n, columns))
     _add(ad.T, left, turned, 1.0)
     if z[n, columns] < m:
-        room = np.empty((m + 1, columns + 1))
-        lstsq_into(a.T, turned, room)
-        _plus(room[:m, :columns], right, 1.0)
+        _add(inverse.T, turned, right, 1.0)
     if z[n, columns] < n:
-        again = np.empty((m + 1, columns + 1))
-        lstsq_into(a.T, x, again)
+        again = np.zeros((m, columns))
+        _add(inverse.T, x, again, 1.0)
         beyond = np.zeros((n, columns))
-        _add(ad.T, again[:m, :columns], beyond, 1.0)
+        _add(ad.T, again, beyond, 1.0)
         _plus(beyond, xd, 1.0)
         _add(a, beyond, right, -1.0)
-    t = np.empty((n + 1, columns + 1))
-    lstsq_into(a, right, t)
-    _plus(t[:n, :columns], xd, 1.0)
+    _add(inverse, right, xd, 1.0)
+    _inverse_along(a, inverse, ad, zd[:n, columns + 1 :])
+
+
+def _inverse_along(a, inverse, ad, moved):
+    m = a.shape[0]
+    n = a.shape[1]
+    turned = np.zeros((n, n))
+    _add(inverse, ad, turned, 1.0)
+    _add(turned, inverse, moved, -1.0)
+    square = np.zeros((n, n))
+    _add(inverse, inverse.T, square, 1.0)
+    left = np.zeros((n, m))
+    _add(square, ad.T, left, 1.0)
+    over = np.zeros((n, n))
+    _add(left, a, over, 1.0)
+    _add(over, inverse, left, -1.0)
+    _plus(left, moved, 1.0)
+    right = np.zeros((n, m))
+    _add(turned.T, inverse, right, 1.0)
+    _plus(right, moved, 1.0)
+    there = np.zeros((n, n))
+    _add(inverse, a, there, -1.0)
+    _add(there, right, moved, 1.0)
+
+
+def lstsq_along_cut(a, b, z, cutd, zd):
+    """A cut has none."""
+    zd[0, 0] += 0.0
 
 
 FORMULAS: dict[str, Formula] = {
@@ -908,7 +1017,12 @@ FORMULAS: dict[str, Formula] = {
         Formula(eigh_into, (OUT,), (eigh_back,), (eigh_along,)),
         Formula(qr_into, (OUT,), (qr_back,), (qr_along,)),
         Formula(svd_into, (OUT,), (svd_back,), (svd_along,)),
-        Formula(lstsq_into, (0, 1, OUT), (lstsq_back_a, lstsq_back_b), (lstsq_along_a, lstsq_along_b)),
+        Formula(
+            lstsq_into,
+            (0, 1, OUT),
+            (lstsq_back_a, lstsq_back_b, lstsq_back_cut),
+            (lstsq_along_a, lstsq_along_b, lstsq_along_cut),
+        ),
     )
 }
 for _f in FORMULAS.values():

@@ -34,6 +34,7 @@ from nbgrad.adjoints.ir import (
 )
 
 _TRUE = const(True)
+_EPS = 2.220446049250313e-16
 
 
 def on_dot(b: Builder, hint: str | None, a: Value, other: Value, out: Value | None = None) -> Value:
@@ -319,9 +320,16 @@ def on_svdvals(b: Builder, hint: str | None, x: Value) -> Value:
 
 def on_lstsq(b: Builder, hint: str | None, a: Value, right: Value, rcond: Value | None = None) -> Value:
     """The shortest solution, and the rank; singular values and what is left are not computed."""
-    if rcond is not None and not is_none(rcond) and rcond != const(-1):
-        b.refuse("np.linalg.lstsq with a cutoff", "leave rcond out")
     x, m, n, _ = _matrix(b, a)
+    cut = b.make(None, [ONE, ONE], "float64", zeros=False)
+    if rcond is None or is_none(rcond):
+        b.store(b.load(cut, [ZERO, ZERO]), b.binary("mul", b.function("max", [m, n]), const(_EPS)))
+    else:  # below 0 it is what rounding leaves, as LAPACK's
+        (least,) = numbers(b, [rcond])
+        b.store(
+            b.load(cut, [ZERO, ZERO]),
+            b.choose(Apply("lt", (b.leaf(least), ZERO)), lambda: const(_EPS), lambda: least, None),
+        )
     y = array_of(b, right)
     if b.root(m) != b.root(b.shape(y)[0]):
         message = "lstsq: the matrix and the right side have different lengths"
@@ -329,7 +337,8 @@ def on_lstsq(b: Builder, hint: str | None, a: Value, right: Value, rcond: Value 
     vector = len(b.shape(y)) == 1
     columns = _as_column(b, y) if vector else y
     c = b.counted(b.shape(columns)[1])
-    found = b.filled(FORMULAS["lstsq_into"], [b.whole("add", n, ONE), b.whole("add", c, ONE)], [x, columns])
+    wide = b.whole("add", b.whole("add", c, ONE), m)
+    found = b.filled(FORMULAS["lstsq_into"], [b.whole("add", n, ONE), wide], [x, columns, cut])
     rank = b.function("int", [b.load(found, [n, c])])
     solution = _part(found, ZERO, n, c)
     if vector:

@@ -27,7 +27,7 @@ def _room(name: str, a: Any, b: Any, full: bool) -> tuple[int, int]:
     if name in ("det_into", "slogdet_into"):
         return (1, 1) if name == "det_into" else (2, 1)
     rows = {"svd_into": m + n + 1, "qr_into": m + n, "eigh_into": n + 1, "lstsq_into": n + 1}.get(name, m)
-    columns = {"solve_into": 1, "lstsq_into": 2, "eigh_into": n, "qr_into": min(m, n)}.get(name, n)
+    columns = {"solve_into": 1, "lstsq_into": 2 + m, "eigh_into": n, "qr_into": min(m, n)}.get(name, n)
     return rows, (max(m, n) if full else min(m, n)) if name == "svd_into" else columns
 
 
@@ -43,7 +43,7 @@ def _room(name: str, a: Any, b: Any, full: bool) -> tuple[int, int]:
 )
 def test_a_formula_beside_differences(name: str, a: Any, full: bool) -> None:
     of, draw = FORMULAS[name], np.random.default_rng(1)
-    args = [a, draw.normal(size=(len(a), 1))][: len(of.back)]
+    args = [a, draw.normal(size=(len(a), 1)), np.full((1, 1), 1e-12)][: len(of.back)]
 
     def value(*args: Any) -> Any:
         z = np.empty(_room(name, a, None, full))
@@ -259,6 +259,29 @@ def test_of_less_than_full_rank(a: Any) -> None:
     ahead, behind = ((np.eye(len(a)) + s * left) @ a @ (np.eye(a.shape[1]) + s * right) for s in (h, -h))
     across = (by_lstsq(ahead, b) - by_lstsq(behind, b)) / (2 * h)
     assert math.isclose(np.sum(bars[0] * way), across, rel_tol=1e-4)
+
+
+def cut(a, b, least):
+    x, _, rank, _ = np.linalg.lstsq(a, b, rcond=least)
+    return x * rank
+
+
+def test_a_cutoff() -> None:
+    u, _, vh = np.linalg.svd(TALL, full_matrices=False)
+    a, f, h = (u * np.array([3.0, 2.0, 0.1])) @ vh, differentiable(cut), 1e-6
+    for least in (0.1, 1e-3, -1, None):
+        np.testing.assert_allclose(f(a, V, least), cut(a, V, least), rtol=1e-10)
+    with pytest.raises(TypeError, match="is no float"):
+        f.vjp(a, V, None, seeds=V[:3], wrt="least")
+    _, (by_a, by_b, by_least) = f.vjp(a, V, 0.1, seeds=V[:3])
+    way = a @ np.outer(V[:3], V[1:]) + np.outer(V, V) @ a  # of one rank, as what is cut stays
+    parts = (u[:, :2] * np.array([3.0, 2.0])) @ vh[:2]
+    _, (alone, _, _) = f.vjp(parts, V, 1e-3, seeds=V[:3])
+    kept = u[:, :2] @ u[:, :2].T @ way @ vh[:2].T @ vh[:2]
+    assert np.sum(by_a * kept) == pytest.approx(np.sum(alone * kept), rel=1e-8)
+    moved = (cut(a, V + h * V[::-1], 0.1) - cut(a, V - h * V[::-1], 0.1)) / (2 * h)
+    assert by_b @ V[::-1] == pytest.approx(moved @ V[:3], rel=1e-6)
+    assert by_least == 0.0
 
 
 def rank_of(a):
