@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import methods, quick
+from nbgrad.adjoints import draws, methods, quick
 from nbgrad.adjoints.analyse import POLICIES, Policy
 from nbgrad.adjoints.fresh import written_first
 from nbgrad.adjoints.held import Held, Memory
@@ -242,8 +242,16 @@ class Differentiable:
                 found.append(a)
         return found
 
-    def _lowered(self, kinds: Sequence[Kind]) -> Program:
-        return lower(self.function, kinds, plain_function, self._seen)
+    def _lowered(self, kinds: Sequence[Kind], drawing: str = draws.GIVEN) -> Program:
+        return lower(self.function, kinds, plain_function, self._seen, drawing)
+
+    def _with_drawn(self, made: Made, given: Sequence[Any], flat: Sequence[Any]) -> Sequence[Any]:
+        """The arguments, and what np.random gives in a run on copies of them."""
+        if not made.program.drawn:
+            return flat
+        given = [copied(a) for a in given]
+        of = self._make("record", self._kinds(given), None)
+        return [*flat, as_list(of.compiled(*self._flat(given)))[-1]]
 
     def _own_names(self, program: Program, kinds: Sequence[Kind]) -> dict[str, str]:
         """What the parts of parameters are called in the program, where `u`, for one, is a function."""
@@ -289,9 +297,9 @@ class Differentiable:
         if found is not None:
             return found, given
         found, flat = self._make(what, self._kinds(given), wrt), self._flat(given)
-        if None not in key[2:] and len(flat) == len(given):
+        if None not in key[2:] and len(flat) == len(given) and not found.program.drawn:
             self._quick.keep(key, found)
-        return found, flat
+        return found, self._with_drawn(found, given, flat)
 
     def _make(self, what: str, kinds: tuple[Kind, ...], wrt: tuple[str, ...] | None) -> Made:
         key = what, kinds, wrt
@@ -304,12 +312,12 @@ class Differentiable:
         return found
 
     def _written_out(self, what: str, kinds: tuple[Kind, ...], wrt: tuple[str, ...] | None) -> Made:
-        p = self._lowered(kinds)
+        p = self._lowered(kinds, {"primal": draws.DIRECT, "record": draws.RECORD}.get(what, draws.GIVEN))
         wanted = self._wanted(p, kinds, wrt)
         written = [n for n in p.params if n in {writes(s) for s in statements(p.body)}]
         bars: list[str] = []
         floats: Iterable[str] = ()
-        if what == "primal":
+        if what in ("primal", "record"):
             name, text = p.name, primal(p, self.wraparound)
         elif what in ("tangent", "tangent alone"):
             tangent = Tangent(p, wanted, self.wraparound, values=what == "tangent")
@@ -450,11 +458,13 @@ class Differentiable:
         tangents = self._aligned(args, tangents)
         asked = tuple(n for n, t in zip(self.names, tangents) if t is not None)
         made = self._make("tangent", self._kinds(given), asked)
-        flat = self._flat(given)
+        flat = self._with_drawn(made, given, self._flat(given))
         values, moved, arrays = self._moved(made, flat, self._moving(made.program, given, tangents))
         form = made.program.form
         names = [n for n in made.written if n in arrays]
-        written = _of_complex(made, names, [arrays[n] for n in names])
+        written = [arrays[n] for n in names]
+        if made.pairs:
+            written = _of_complex(made, names, written)
         if form is None:
             return (), tuple(written)
         along = arranged(form, moved)
@@ -571,7 +581,8 @@ class Differentiable:
                     seeds[k][i] = 1.0  # type: ignore[index]
                 else:
                     seeds[k] = 1.0
-                rows.append(self._swept(made, self._flat([copied(a) for a in given]), seeds)[1])
+                again = [*self._flat([copied(a) for a in given]), *([flat[-1]] if made.program.drawn else [])]
+                rows.append(self._swept(made, again, seeds)[1])
             found.append(
                 [np.reshape([r[j] for r in rows], shape + np.shape(of[n])) for j, n in enumerate(made.wrt)]
             )
@@ -583,7 +594,7 @@ class Differentiable:
         given = self._bound(args, named)
         made = self._make("adjoint", self._kinds(given), self._asked(wrt, None))
         _no_complex(self, made, "hessian")
-        flat = self._flat(given)
+        flat = self._with_drawn(made, given, self._flat(given))
         of = dict(zip(made.program.params, flat))
         inputs = [(made.wrt[k], of[made.wrt[k]]) for k in made.asked]
         columns: dict[str, list[list[Any]]] = {n: [] for n, _ in inputs}
@@ -711,6 +722,8 @@ def derived(made: Made, of: Differentiable) -> Differentiable:
 
 def _asked_of(made: Made, values: Sequence[Any]) -> list[Any]:
     """What was asked for, of values for each of `wrt`."""
+    if not made.pairs:
+        return [values[k] for k in made.asked]
     return _of_complex(made, [made.wrt[k] for k in made.asked], [values[k] for k in made.asked])
 
 

@@ -19,6 +19,7 @@ from nbgrad.adjoints import (
     arrangements,
     complexes,
     contract,
+    draws,
     functions,
     keyed,
     library,
@@ -195,10 +196,8 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         )
     if f in (np.finfo, np.iinfo) and len(args) == 1:
         return Object(f(dtype_of(b, args[0], "float64")))
-    if home is None and type(owner).__name__ == "RandomState":
-        b.refuse(
-            f"{name} of np.random, which is another each time", "draw before, and pass it as an argument"
-        )
+    if home is None and (f is np.random.seed or type(owner).__name__ == "RandomState"):
+        return draws.drawn(b, name, args, named)
     if home is None:
         b.refuse(
             f"{name} is called, which is none of Python's, math's or NumPy's functions that are taken",

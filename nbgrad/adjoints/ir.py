@@ -414,6 +414,8 @@ class Program:
     arrays: dict[str, Array]
     constants: dict[str, Any]  # what the text calls beside math and np
     taken: set[str]
+    drawn: str = ""  # the parameter that holds what np.random gave, behind all others
+    draws: bool = False  # does it draw itself?
     natural: set[str] = field(default_factory=set)  # names of integers that are never negative
     defined: dict[str, Expr] = field(default_factory=dict)  # what names of integers were set to
     least: dict[str, Expr] = field(default_factory=dict)  # bounds of counters, while their loops run
@@ -438,7 +440,8 @@ class Program:
         return name
 
     def float_params(self) -> list[str]:
-        return [p for p in self.params if self.kinds.get(p, "") == "float" or self.is_float_array(p)]
+        params = [p for p in self.params if p != self.drawn]
+        return [p for p in params if self.kinds.get(p, "") == "float" or self.is_float_array(p)]
 
     def is_float_array(self, name: str) -> bool:
         return name in self.arrays and self.arrays[name].kind == "float"

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoints import complex_texts, complexes, exits, library, listed, matrices, sugar
+from nbgrad.adjoints import complex_texts, complexes, draws, exits, library, listed, matrices, sugar
 from nbgrad.adjoints.build import Elementwise, Items, Keys, Listed, Object, Value, is_complex
 from nbgrad.adjoints.ir import (
     Apply,
@@ -68,6 +68,7 @@ _WORDS = {
     "one_by_one",
     "clear",
     "own_dot",
+    "seeded",
     *(f"own_{name}" for name in ELEMENTARY),
 }
 
@@ -133,13 +134,19 @@ class PartialOf:
 Kind = Scalar | ArrayOf | TupleOf | Known | PartialOf
 
 
-def lower(fn: Callable[..., Any], kinds: Sequence[Kind], called: Callable[[Any], Any], seen: Seen) -> Program:
+def lower(
+    fn: Callable[..., Any],
+    kinds: Sequence[Kind],
+    called: Callable[[Any], Any],
+    seen: Seen,
+    drawing: str = draws.DIRECT,
+) -> Program:
     """`called` gives the plain function behind what is called: a compiled one, a differentiable one. `seen` is what names of the module
     were when they were first read, and is added to once all went well."""
     late, foreseen = False, dict[Any, Any]()
     while True:  # until what lists hold is known of each
         try:
-            return _lowered(fn, kinds, called, seen, late, foreseen)
+            return _lowered(fn, kinds, called, seen, late, foreseen, drawing)
         except exits.Late:
             late = True
         except listed.Foreseen as now:
@@ -153,12 +160,14 @@ def _lowered(
     seen: Seen,
     late: bool,
     foreseen: dict[Any, Any],
+    drawing: str,
 ) -> Program:
     taken = {*_WORDS, *keyword.kwlist}
     name = fn.__name__ if fn.__name__.isidentifier() else "function"
     program = Program(name, [], [], [], None, {}, {}, {}, taken)
     lowering = _Lowering(program, called)
     lowering.seen, lowering.late, lowering.foreseen = dict(seen), late, foreseen
+    lowering.drawing = drawing
     found = lowering.lowered(fn, kinds)
     seen |= lowering.seen
     return found
@@ -181,16 +190,31 @@ class _Lowering(Statements):
         params = self.parameters(tree)
         env: Env = {name: self.parameter(name, kind) for name, kind in zip(params, kinds)}
         self.stack.append((fn, *map(_known, env.values())))
+        if self.drawing == draws.GIVEN:
+            self.numbers_drawn = p.fresh("numbers_drawn")
+            p.arrays[self.numbers_drawn] = Array(1, "float64", None)
         self.statements(exits.structured(sugar.plainly(tree), self.late), env)
         result = env.get(exits.RESULT, Object(None))
         self.node = tree
         p.form = self.result(result)
         self.node = None
+        self.numbers_of(p)
         # Where a loop was lowered again, what was made for it before is no array anymore, or the same.
         first = {made[0].base: made for made in self.first if made[0].base in p.arrays}
         p.body[:0] = [statement for made in first.values() for statement in made]
         as_numbers(p)
         return p
+
+    def numbers_of(self, p: Program) -> None:
+        """What was drawn is an argument, or a result."""
+        p.draws = self.draws and self.drawing != draws.GIVEN
+        if self.draws and self.drawing == draws.RECORD:
+            draws.recorded(self)
+        elif self.draws and self.drawing == draws.GIVEN:
+            p.params.append(self.numbers_drawn)
+            p.drawn = self.numbers_drawn
+        elif self.numbers_drawn:
+            del p.arrays[self.numbers_drawn]
 
     def result(self, r: Value) -> Form:
         if isinstance(r, Items):

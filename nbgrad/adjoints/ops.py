@@ -62,7 +62,11 @@ FUNCTIONS = {  # of floats, by their primitive; what is not `math`'s is spelled 
     **{"round": "np.rint", "maximum": "np.maximum", "minimum": "np.minimum", "abs": "abs", "max": "max"},
     **{"min": "min", "int": "int", "float": "float", "whole_floor": "math.floor", "whole_ceil": "math.ceil"},
     **{"whole_round": "round", "whole_trunc": "math.trunc", "isnan": "math.isnan", "isinf": "math.isinf"},
-    **{"isfinite": "math.isfinite", "bool": "bool", "float32": "np.float32"},
+    **{
+        f"draw_{n}": f"np.random.{n}"
+        for n in ("random", "standard_normal", "standard_exponential", "randint")
+    },
+    **{"draw_seeded": "seeded", "isfinite": "math.isfinite", "bool": "bool", "float32": "np.float32"},
 }
 WHOLE = {"int", "whole_floor", "whole_ceil", "whole_round", "whole_trunc"}
 STEPS = {*WHOLE, "floor", "ceil", "trunc", "round", "sign", "floor_divide"}  # derivative 0

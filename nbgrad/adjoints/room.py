@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbgrad.adjoints.build import Builder, Items, Value
+from nbgrad.adjoints.draws import DIRECT
 from nbgrad.adjoints.ir import Branch, Expr, Program, View
 
 Env = dict[str, Any]
@@ -49,6 +50,10 @@ class Room(Builder, ABC):
         self.room_of: dict[str, str] = {}  # rooms of arrays, and the list that they are of
         self.sites: dict[str, Any] = {}  # where lists are made
         self.foreseen: dict[Any, Any] = {}  # what those hold, which was found out before
+        self.drawing = DIRECT  # how np.random is taken
+        self.draws = False  # is it?
+        self.draw_rooms: dict[str, str] = {}
+        self.numbers_drawn = ""  # the parameter that has what it gave
         self.names: Env = {}  # those of the statement that we are in
         self.twins: set[frozenset[str]] = set()  # two arrays each, which may be one to who wrote the program
 

@@ -379,7 +379,7 @@ class _Numbers:
             return name not in self.mine or name in read
 
         if isinstance(s, Let):
-            return [s.value] if wanted(s.name) else []
+            return [s.value] if wanted(s.name) or _draws(s.value) else []
         if isinstance(s, Branch):
             return [s.test, *(e for n, a, b in s.merged if wanted(n) for e in (a, b))]
         if isinstance(s, Loop):
@@ -390,7 +390,7 @@ class _Numbers:
     def keep(self, block: Block, read: set[str]) -> None:
         kept = []
         for s in block:
-            if isinstance(s, Let) and s.name in self.mine and s.name not in read:
+            if isinstance(s, Let) and s.name in self.mine and s.name not in read and not _draws(s.value):
                 continue
             if isinstance(s, Branch):
                 s.merged = [m for m in s.merged if m[0] not in self.mine or m[0] in read]
@@ -464,6 +464,11 @@ class _Copy:
         if made.var:
             self.of.loops[made.var] = made
         return made
+
+
+def _draws(e: Expr) -> bool:
+    """Is it a number of np.random, of which the next ones depend?"""
+    return any(isinstance(n, Apply) and n.op.startswith("draw_") for n in walk(e))
 
 
 __all__ = ["as_numbers"]

@@ -60,6 +60,10 @@ class Differentiable(adjoints.Differentiable):
             return self._value(given)
         kinds = tuple(kind_of(_plain(a), name) for name, a in zip(self.names, given))
         made = self._make("primal", kinds, None)
+        if made.program.draws:
+            raise adjoints.Refused(
+                f"{self.function.__name__}() draws numbers, which is not taken of tensors (draw before, and pass them as an argument)"
+            )
         flat = self._flat([of_each(_apart, a) for a in given] if made.pairs else given)
         for name, a in zip(made.program.params, flat):
             if isinstance(a, Tensor) and name in made.written:
