@@ -26,7 +26,7 @@ from nbgrad.ops.index.place import _index_select, _spread_same, along
 from nbgrad.ops.views.copy import clone, contiguous, full, to_dtype
 from nbgrad.ops.views.join import cat, stack
 from nbgrad.ops.views.order import movedim
-from nbgrad.ops.views.shape import _expand, reshape, unsqueeze
+from nbgrad.ops.views.shape import _expand, reshape, squeeze, unsqueeze
 from nbgrad.ops.views.slices import _slice, _slice_geometry
 from nbgrad.ops.views.views import _sizes, view
 
@@ -203,10 +203,17 @@ def windows_back(g: Tensor, input_spec: Spec, dim: int, size: int, step: int) ->
     return _spread_same(movedim(g, -1, dim + 1), base=input_spec.dense(), place=place)
 
 
+def _windows_each(x: Tensor, dim: int, size: int, step: int) -> Tensor:
+    if x.ndim == 1:  # examples without dimensions, of which there is one window
+        return squeeze(_windows(unsqueeze(x, -1), dim=1, size=size, step=step), 1)
+    found: Tensor = _windows(x, dim=dim + 1, size=size, step=step)
+    return found
+
+
 @view(
     "Unfold",
     windows_back,
-    batch=lambda x, dim, size, step: _windows(x, dim=dim + 1, size=size, step=step),
+    batch=_windows_each,
 )
 def _windows(sp: Spec, *, dim: int, size: int, step: int) -> tuple[Spec, int]:
     if not sp.ndim:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
 from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
@@ -103,10 +103,11 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
     tensor(2, dtype=torch.int32)
     """
     found = _checked_cholesky(A, upper, "linalg.cholesky_ex" if check_errors else None)
-    return results("linalg_cholesky_ex", (found, _unfactored(A, found.detach(), upper)), out, (A,))
+    return results("linalg_cholesky_ex", (found, _unfactored(A, found.detach(), upper=upper)), out, (A,))
 
 
-def _unfactored(A: Tensor, found: Tensor, upper: bool) -> Tensor:
+@undifferentiable(batch=lambda has, A, found, upper: _unfactored(A, found, upper=upper))
+def _unfactored(A: Tensor, found: Tensor, *, upper: bool) -> Tensor:
     """For each matrix what LAPACK tells of it: the size of the first corner that is not positive, or 0."""
     if unread("linalg.cholesky", A, asks=True):
         return bare(A, tuple(A.shape)[:-2], dtype=dtypes.int32)

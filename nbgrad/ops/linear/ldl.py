@@ -12,6 +12,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
+from nbgrad.dispatch.transforms import innermost
 from nbgrad.memory import dtypes
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack, small
@@ -41,8 +42,7 @@ def _factored(name: str, A: Tensor, hermitian: bool, refuse: bool) -> tuple[Tens
     check_square("torch.linalg.ldl_factor_ex", A)
     check_floats("torch.linalg.ldl_factor_ex", A, "ldl_factor_kernel_cpu")
     parts = _factor(A, hermitian=hermitian)
-    if refuse and not A.is_meta and parts[2]._host().any():
-        infos = parts[2]._host()
+    if refuse and not A.is_meta and (infos := innermost(parts[2])._host()).any():
         where = f"(Batch element {lapack.first(infos)}): " if infos.ndim else ""
         raise RuntimeError(
             f"torch.linalg.{name}: {where}D[{infos.reshape(-1)[infos.any() and lapack.first(infos)] - 1}] is zero and using it on "

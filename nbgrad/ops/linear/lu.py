@@ -17,6 +17,7 @@ from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
 from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import named, results
 from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.transforms import innermost
 from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril, triu
@@ -336,8 +337,11 @@ def linalg_lu_solve(
         )
     if pivots.numel() and not pivots.is_meta:
         for wrong, bound in (
-            (pivots._host().min() < 1, "greater or equal to 1"),
-            (pivots._host().max() > tuple.__getitem__(LU.shape, -1), "smaller or equal to LU.size(-2)"),
+            (innermost(pivots)._host().min() < 1, "greater or equal to 1"),
+            (
+                innermost(pivots)._host().max() > tuple.__getitem__(LU.shape, -1),
+                "smaller or equal to LU.size(-2)",
+            ),
         ):
             if wrong:
                 raise RuntimeError(

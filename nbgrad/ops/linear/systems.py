@@ -13,7 +13,7 @@ import numpy as np
 
 from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor, empty, wrap
-from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
 from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method, method_alone
@@ -179,6 +179,12 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
 
+def _singular_each(has: Sequence[bool], A: Tensor, found: Tensor) -> Tensor:
+    infos: Tensor = _singular(A, found)
+    return infos if has[0] else expand(infos, (tuple.__getitem__(found.shape, 0), *infos.shape))
+
+
+@undifferentiable(batch=_singular_each)
 def _singular(A: Tensor, found: Tensor) -> Tensor:
     """Which matrices are, as LAPACK tells: where none is, what was `found` is finite."""
     if unread("linalg.inv", A, asks=True):

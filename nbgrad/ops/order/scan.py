@@ -21,12 +21,12 @@ from nbgrad.kernels.cpu import scan as templates
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.memory.storage import Spec, spec
+from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import scatter_add
 from nbgrad.ops.reduce.reduction import SUM, asked_dtype, in_runs
 from nbgrad.ops.reduce.walk import walk
-from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_memory, full, to_dtype, zeros
+from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import by_parts
 from nbgrad.ops.views.slices import narrow
@@ -354,6 +354,8 @@ def _over(name: str, self: Tensor, dim: Any, dtype: Any, function: Any, **more: 
     if d is dtypes.bool_ and self.ndim and self.numel():
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     check_write(self, state.grad and requires(self))
+    if type(self._spec) is Marked:
+        return copy_(self, to_dtype(function(clone(self), dim=at, **more), d))
     result = to_dtype(function(clone(self) if name == "cumprod" else self, dim=at, **more), d)
     copy_memory(self, result)
     if result._node is None:

@@ -32,6 +32,7 @@ from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import complex_spec, real, real_spec
 from nbgrad.ops.views.shape import spread
 from nbgrad.ops.views.slices import narrow
+from nbgrad.tape.modes import state
 
 _RUN = 1 << 15  # elements that a thread takes of one long line
 
@@ -578,7 +579,7 @@ def diff(
     if prepend is not None or append is not None:
         t = cat([x for x in (prepend, t, append) if x is not None], d)
     if n == 0:
-        t = copy_(zeros(t._spec.dense()), t)
+        t = clone(t) if state.levels else copy_(zeros(t._spec.dense()), t)
     minus = e.logical_xor if t._spec.dtype is dtypes.bool_ else e.sub
     ends: tuple[Tensor, ...] = ()
     for _ in range(min(n, tuple.__getitem__(t.shape, d))):
