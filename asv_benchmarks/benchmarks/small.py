@@ -81,7 +81,12 @@ CALLS = (
     *("T.zeros([8, 2])", "T.rand(c.shape)", "T.full(c.shape, 0.0)", "T.full_like(c, True, dtype=T.bool)"),
     *("T.randint(0, 9, size=c.shape)", "T.randint(2, (8,), dtype=T.float32)", "w.sum([0, 1])"),
     *("(c > 30).cumsum(0)", "write(c > 30, (2, slice(1, 4)), True)", "write(c > 30, c > 9, True)"),
-    *("T.nn.functional.pdist(rows)",),
+    *(
+        "T.nn.functional.pdist(rows)",
+        "T.cat((v, u) * 8)",
+        "T.stack((v, u) * 8, 1)",
+        "T.combinations(s.expand(9))",
+    ),
 )
 
 

@@ -53,6 +53,30 @@ def test_what_lies_turned_is_joined_by_one_launch_as_by_several(join: Callable[.
     assert T.equal(several, one) and T.equal(one, join([t.contiguous() for t in parts], -1))
 
 
+@pytest.mark.parametrize("count", [8, 9, 16, 17, 128, 129])
+@pytest.mark.parametrize("join", [T.stack, T.cat])
+def test_many_are_joined_as_few_are(join: Callable[..., Any], count: int) -> None:
+    leaves = [T.full((2, 3), float(k)).requires_grad_(k % 3 != 1) for k in range(count)]
+    parts = [t * 2 if k % 2 else t.t().contiguous().t() for k, t in enumerate(leaves)]
+    rows = [[2.0 * k if k % 2 else float(k)] for k in range(count)]
+    want = np.array(rows * 3).T.reshape(1, -1) if join is T.stack else np.repeat(rows, 3, 0).reshape(1, -1)
+    dim = 2 if join is T.stack else 1
+    for _ in range(4):  # by the long way, which sees that it is usual, and by the short one
+        made = join(parts, dim)
+        np.testing.assert_array_equal(made.detach().reshape(2, -1), np.repeat(want, 2, 0))
+        scale = T.arange(float(made.numel())).reshape(made.shape)
+        inputs = [t for t in leaves if t.requires_grad]
+        back = T.autograd.grad((made * scale).sum(), inputs, retain_graph=True)
+        wanted = [k for k in range(count) if k % 3 != 1]
+        for k, g in zip(wanted, back, strict=True):
+            own = scale[:, :, k] if join is T.stack else scale[:, 3 * k : 3 * k + 3]
+            assert T.equal(g, own * (2 if k % 2 else 1))
+    with pytest.raises((RuntimeError, TypeError)):
+        join([*parts[:-1], T.ones(3, 4)], dim)
+    with pytest.raises(TypeError):
+        join([*parts[:-1], 2.0], dim)
+
+
 def test_large_tensors_are_joined_by_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     join = importlib.import_module("nbgrad.ops.views.join")
     parts = [T.rand(200, 100) for _ in range(2)]

@@ -429,15 +429,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     n = input.numel()
     rows = math.comb(n + r - 1 if n and with_replacement else n, r)
     check_size(rows * r * 8)
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    chosen = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    return stack(
-        [
-            _index_select(input, place=along(0, column, input._spec))
-            for column in np.ascontiguousarray(chosen.T)
-        ],
-        1,
-    )
+    if r == 2:
+        columns: Any = np.triu_indices(n, 0 if with_replacement else 1)
+    else:
+        choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+        chosen = np.array(list(choose(range(n), r)), np.int64).reshape(-1, r)
+        columns = np.ascontiguousarray(chosen.T)
+    return stack([_index_select(input, place=along(0, column, input._spec)) for column in columns], 1)
 
 
 # ---------------------------------------------------------------- powers of a vector

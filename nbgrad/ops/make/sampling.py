@@ -958,17 +958,20 @@ def _check_weights(values: Array, several: bool) -> None:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
+_MANY = 1 << 20  # weights, of which a few are drawn
+
+
 @cached(PLANS)
-def _few_shares(input: Spec) -> Callable[[Tensor], Any] | None:
+def _few_shares(input: Spec, most: int = _FEW) -> Callable[[Tensor], Any] | None:
     """What gives the running shares of few weights, or None of what are none."""
     if input.dtype not in (dtypes.float32, dtypes.float64) or input.backend is not backend.cpu:
         return None
     *lines, columns = tuple(input.shape) if input.ndim in (1, 2) else (0,)
-    if not input.contiguous or not 0 < input.numel <= _FEW:
+    if not input.contiguous or not 0 < input.numel <= most:
         return None
     code, told, rows, nbytes = input.dtype.code, backend.cpu.told, prod(lines), input.nbytes
     address = backend.cpu.kernel(f"shares_{code}", *counts.shares(code)).address
-    launch = backend.cpu.launch(3, "q", 1, True)
+    launch = backend.cpu.launch(3, "q", 1, input.numel <= _FEW)
 
     def share(weights: Tensor) -> Any:
         shares, (number, seen) = np.empty(nbytes, np.uint8), told.count
@@ -996,13 +999,13 @@ def _one_place(input: Spec) -> Callable[..., Tensor | None] | None:
 
 
 def _few_places(input: Spec, num_samples: Any, replacement: Any, *, generator: Any, out: Any) -> Quick | None:
-    """Of few weights, from which several places are drawn that may be the same."""
+    """Several places, that may be the same."""
     usual = generator is None and out is None and type(num_samples) is int
-    share = _few_shares(input) if usual else None
+    if usual and num_samples == 1:
+        return _one_place(input)
+    share = _few_shares(input, _MANY) if usual else None
     if share is None:
         return None
-    if num_samples == 1:
-        return _one_place(input)
     *lines, columns = tuple(input.shape)
     made = input.like((*lines, num_samples), dtype=dtypes.int64)
     if replacement is not True or num_samples < 2 or made.numel > _FEW:

@@ -163,6 +163,7 @@ def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
 # ---------------------------------------------------------------- the short way
 
 _FEW = 8  # tensors that one kernel joins
+_MANY = 128  # of which a call is found again
 _SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8", 16: "c16"}
 _SHORT = """
 def make(find, learn, slow):
@@ -178,7 +179,7 @@ def make(find, learn, slow):
         if tensors is unset and dim is not unset:
             return slow(dim=dim, **more)
         result = slow(*given, **more)
-        if usual and 1 < count <= {few}:
+        if usual and 1 < count <= {many}:
             learn(tensors, dim)
         return result
     return short
@@ -188,24 +189,44 @@ def make(find, learn, slow):
 def _few(count: int) -> list[Any]:
     names = [f"t{k}" for k in range(count)]
     asked = " | ".join([f"{t}._rg << {2 * k}" for k, t in enumerate(names)])
+    found = _found(
+        tuple_of(["dim", *[f"{t}._spec" for t in names]]),
+        ", ".join([f"{t}._buf" for t in names]),
+        f"({' or '.join([f'{t}._rg' for t in names])}) and state.grad",
+        f"{asked} | {1 << 2 * count}",
+        ", ".join(names),
+    )
+    return [f"{tuple_of(names)} = tensors", *found]
+
+
+def _many() -> list[Any]:
+    return _found(
+        "(dim, *[t._spec for t in tensors])",
+        "*[t._buf for t in tensors]",
+        "state.grad and any([t._rg for t in tensors])",
+        "sum([t._rg << 2 * k for k, t in enumerate(tensors)]) | 1 << 2 * count",
+        "*tensors",
+    )
+
+
+def _found(key: str, buffers: str, wanted: str, asked: str, every: str) -> list[Any]:
     return [
-        f"{tuple_of(names)} = tensors",
-        f"found = find({tuple_of(['dim', *[f'{t}._spec' for t in names]])})",
+        f"found = find({key})",
         "if found:",
         [
             "size, shown, launch, address, n, meta, plan = found",
             "buf = shown.allocate(size, bytes_)",
-            f"launch(address, n, meta, buf, {', '.join([f'{t}._buf' for t in names])})",
+            f"launch(address, n, meta, buf, {buffers})",
             "made = new(Tensor)",  # `wrap`, in line
             "made._buf, made._spec = buf, shown",
             "made._rg = made._nr = 0",
             "made._storage = made._node = made._view = made._ad = None",
             "if shared.rare and state.modes.inference:",
             ["as_inference(made)"],
-            f"if ({' or '.join([f'{t}._rg' for t in names])}) and state.grad:",
+            f"if {wanted}:",
             [
-                f"asked = {asked} | {1 << 2 * count}",
-                f"(plan.recorders.get(asked) or plan.recorder(asked, made))(made, {', '.join(names)})",
+                f"asked = {asked}",
+                f"(plan.recorders.get(asked) or plan.recorder(asked, made))(made, {every})",
             ],
             "return made",
         ],
@@ -226,7 +247,9 @@ def _of_few(
             if not all([isinstance(t, Tensor) for t in tensors]):
                 return  # what else there was has answered itself
             specs = tuple([t._spec for t in tensors])
-            if known.get((dim, *specs)) is None and not any([type(sp) is Marked for sp in specs]):
+            if len(specs) > _FEW and known.get((dim, *specs)) is None:
+                known.keep((dim, *specs), ())  # what comes once, as lists that grow do, is not worth it
+            elif not known.get((dim, *specs)) and not any([type(sp) is Marked for sp in specs]):
                 shown = specs if seen is None else tuple([seen(wrap(t._buf, t._spec))._spec for t in tensors])
                 parts = parts_of(shown, 0 if dim is unset else dim)
                 *found, plan = _one_launch(op, parts, shown) or _launch_each(op, parts, shown)
@@ -243,9 +266,10 @@ def _maker() -> Any:
     counts: list[Any] = []
     for n in range(2, _FEW + 1):
         counts += [f"{'el' * (n > 2)}if count == {n}:", _few(n)]
+    counts += [f"elif {_FEW} < count <= {_MANY}:", _many()]
     scope = dict(unset=unset, sequences=(tuple, list), bytes_=_bytes, new=new, Tensor=Tensor, state=state)
     scope |= dict(shared=shared, as_inference=as_inference, __name__=__name__)
-    return function("make", fill(_SHORT, counts=counts, few=_FEW), scope, "short way of cat and stack", "")
+    return function("make", fill(_SHORT, counts=counts, many=_MANY), scope, "short way of cat and stack", "")
 
 
 def _viewed(plan: Prepared, seen: Any) -> Any:
@@ -260,7 +284,8 @@ def _viewed(plan: Prepared, seen: Any) -> Any:
 
 
 def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...] | None:
-    """The one launch that copies all pieces, and what records it: of pieces of one dtype, each in rows a constant step apart."""
+    """The one launch that copies all pieces, or one for each few of many, and what records it: of pieces of one dtype, each in rows a
+    constant step apart."""
     out, count = parts.out, len(specs)
     here = out.backend is backend.cpu
     if (
@@ -269,7 +294,7 @@ def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...
         or not all([sp.numel and sp.dtype is out.dtype for sp in specs])
     ):
         return None
-    meta = [out.numel]
+    pieces: list[tuple[int, int]] = []
     rows = prod(tuple(out.shape)[: parts.dim])
     for sp in specs:
         outer, inner = tuple(sp.shape)[: parts.dim], tuple(sp.shape)[parts.dim :]
@@ -277,13 +302,26 @@ def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...
         sizes, (_, steps) = layout.collapse(outer, layout.contiguous_strides(outer), sp.strides[: parts.dim])
         if len(sizes) > 1 or not layout.is_contiguous(inner, sp.strides[parts.dim :]):
             return None
-        meta += [prod(inner), steps[0] if sizes else 0]
-    meta[0] //= rows
-    code = _SIZES[out.itemsize]
-    address = out.backend.kernel(f"join_{count}_{code}", *side_by_side(count, code), unrolled=False).address
-    launch = out.backend.launch(count + 2, "", 1 if here else out.numel, quick=True)
-    plan = Prepared(op, specs, {"parts": parts}, _joined)
-    return out.nbytes, out, launch, address, rows, out.backend.constants(meta), plan
+        pieces.append((prod(inner), steps[0] if sizes else 0))
+    code, plan = _SIZES[out.itemsize], Prepared(op, specs, {"parts": parts}, _joined)
+    groups, start = [], 0
+    for begin in range(0, count, _FEW):
+        some = pieces[begin : begin + _FEW]
+        source = side_by_side(len(some), code)
+        address = out.backend.kernel(f"join_{len(some)}_{code}", *source, unrolled=False).address
+        launch = out.backend.launch(len(some) + 2, "", 1 if here else out.numel, quick=True)
+        meta = out.backend.constants([out.numel // rows, *[n for piece in some for n in piece]])
+        groups.append((launch, address, meta, start * out.itemsize, begin, begin + len(some)))
+        start += sum([length for length, _ in some])
+    if count <= _FEW:
+        return out.nbytes, out, launch, address, rows, meta, plan
+    view = out.backend.view
+
+    def launch_groups(_: int, n: int, none: None, buf: Any, *given: Any) -> None:
+        for launch, address, meta, byte, begin, end in groups:
+            launch(address, n, meta, view(buf, byte) if byte else buf, *given[begin:end])
+
+    return out.nbytes, out, launch_groups, 0, rows, None, plan
 
 
 def _launch_each(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...]:
