@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.ours import called
 from nbgrad.core.tensor import Tensor
 
 _UNARY = """
@@ -103,7 +104,7 @@ def make(name: str) -> Callable[..., Any]:
             return vector_norm(t, ord, dtype=dtype)
 
     foreach.__name__ = foreach.__qualname__ = name
-    foreach.__module__ = __name__.partition(".")[0]
+    foreach.__module__ = called.package
     return foreach
 
 

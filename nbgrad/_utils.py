@@ -15,6 +15,9 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.ops.views.join import cat
 
 _rebuild_tensor_v2 = files.rebuild_tensor
+_rebuild_tensor_v3 = files.rebuild_tensor_of
+_rebuild_sparse_tensor = files.rebuild_sparse
+_rebuild_wrapper_subclass = files.rebuild_wrapper
 _rebuild_meta_tensor_no_storage = files.rebuild_meta
 _rebuild_parameter = files.rebuild_parameter
 _rebuild_parameter_with_state = files.rebuild_parameter_with_state

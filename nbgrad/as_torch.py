@@ -18,6 +18,9 @@ from types import ModuleType
 from typing import Any
 
 import nbgrad
+from nbgrad.base import ours
+from nbgrad.exchange import files
+from nbgrad.names import finder, homes
 from nbgrad.torch_version import TorchVersion
 from nbgrad.torch_version import __version__ as VERSION
 
@@ -78,9 +81,12 @@ class Alias(DistributionFinder, Loader):
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not fullname.startswith("torch.") and fullname.partition(".")[0] != "functorch":
             return None
+        known = fullname in sys.modules
         module = self._module(fullname)
         if module is None:
             raise ModuleNotFoundError(f"No module named {fullname!r} {_STANDS_IN}", name=fullname)
+        if not known:  # what a finder has put there is loaded by its own spec, a second time
+            sys.modules.pop(fullname, None)
         self._specs[fullname] = module.__spec__
         return spec_from_loader(fullname, self, origin=getattr(module.__spec__, "origin", None))
 
@@ -159,8 +165,11 @@ def install() -> None:
     made = Torch()
     sys.modules["torch"] = made
     made.torch = made  # type: ignore[attr-defined]  # as PyTorch's own file imports itself
-    for kind in (nbgrad.Tensor, nbgrad.dtype, nbgrad.device, nbgrad.Size):
-        kind.__module__ = "torch"  # by which libraries that serve many kinds of array know whose one is
+    ours.call("torch")
+    for module in [m for name, m in sys.modules.items() if name.partition(".")[0] == "nbgrad"]:
+        homes.rename(module)
+    finder.heard.filled = homes.rename
+    files.pickle_as_torch()
     sys.meta_path.insert(0, made.__loader__)  # type: ignore[arg-type]
     told: Any = _told_to_children(spawn.get_preparation_data)
     spawn.get_preparation_data = told

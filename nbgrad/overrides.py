@@ -26,6 +26,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Self
 from warnings import warn
 
+from nbgrad.base.ours import is_ours
 from nbgrad.base.tables import cached
 from nbgrad.core import overrides as _core
 from nbgrad.core.tensor import Tensor
@@ -338,7 +339,7 @@ def _found() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str]]:
                 )
                 if not left_out and value.__get__ not in ignored:
                     lists[value].append(value.__get__)
-            elif isinstance(value, FunctionType) and (value.__module__ or "").startswith("nbgrad"):
+            elif isinstance(value, FunctionType) and is_ours(value.__module__):
                 if value.__name__ != name and _core.ALIASES.get(name) == value.__name__:
                     continue
                 index[value] = (

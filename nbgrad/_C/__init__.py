@@ -164,21 +164,23 @@ class _ExcludeDispatchKeyGuard:
     def __exit__(self, *args: object) -> None: ...
 
 
-class _VariableFunctionsClass:
-    """PyTorch's functions of tensors by their names, which libraries look up here: those of `torch`.
+class _OfTorch(type):
+    def __getattr__(cls, name: str) -> Any:
+        found = getattr(import_module(__name__.partition(".")[0]), name, None) if name in dir(cls) else None
+        if found is None:
+            raise AttributeError(f"type object '_VariableFunctions' has no attribute '{name}'")
+        return found
+
+    def __dir__(cls) -> list[str]:
+        return functions("torch")
+
+
+class _VariableFunctionsClass(metaclass=_OfTorch):
+    """PyTorch's functions of tensors by their names, which libraries look up here, and its pickles: those of `torch`.
 
     >>> torch._C._VariableFunctions.add(torch.ones(1), 2)
     tensor([3.])
     """
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(__name__.partition(".")[0]), name, None) if name in dir(self) else None
-        if found is None:
-            raise AttributeError(f"type object '_VariableFunctions' has no attribute '{name}'")
-        return found
 
-    def __dir__(self) -> list[str]:
-        return functions("torch")
-
-
-_VariableFunctions = _VariableFunctionsClass()
+_VariableFunctions = _VariableFunctionsClass

@@ -9,14 +9,17 @@ from weakref import WeakSet
 
 
 class _Determinism:
-    """Whether results must not depend on which thread comes first: 1 to warn, 2 to refuse what cannot do so."""
+    """Whether results must not depend on which thread comes first: 1 to warn, 2 to refuse what cannot do so; and whether memory that
+    nothing was put into is filled meanwhile."""
 
-    __slots__ = ("level",)
+    __slots__ = ("fills", "level")
+    fills: bool
     level: int
 
 
 determinism: Final = _Determinism()
 determinism.level = 0
+determinism.fills = True
 
 
 class _Recorded:

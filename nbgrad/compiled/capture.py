@@ -17,6 +17,7 @@ import numpy as np
 
 from nbgrad import adjoints
 from nbgrad.autograd import _run
+from nbgrad.base.ours import is_ours
 from nbgrad.base.switches import compiling, recorded
 from nbgrad.base.tables import cached
 from nbgrad.core.overrides import twin_of
@@ -559,7 +560,7 @@ def _judge(made: Record, frame: FrameType, called: Any, looked: _Looked) -> None
             return
     elif isinstance(owner, _PLAIN) or getattr(called, "__objclass__", None) in _PLAIN:
         return
-    if (getattr(called, "__objclass__", None) or type(owner)).__module__.split(".")[0] == _OURS:
+    if is_ours((getattr(called, "__objclass__", None) or type(owner)).__module__):
         return
     where = getattr(called, "__module__", None) or type(owner).__name__
     made.refuse(f"`{where}.{name}` is called, of which nothing is known", frame)

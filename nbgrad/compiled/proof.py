@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbgrad.base.collector import alive
+from nbgrad.base.ours import is_ours
 from nbgrad.compiled import capture
 from nbgrad.compiled.graph import DRAWN, GIVEN, GRAD, SAVED, Memory, Strange, Unknown
 from nbgrad.compiled.replay import Ready
@@ -53,15 +54,15 @@ def only_ours(at: int) -> bool:
             if id(one) in seen or isinstance(one, FrameType):
                 continue
             if isinstance(one, FunctionType):
-                if not (name.startswith("nbgrad") or one.__code__.co_filename.startswith("<nbgrad")):
+                if not (is_ours(name) or one.__code__.co_filename.startswith("<nbgrad")):
                     return False
             elif isinstance(one, (list, tuple, CellType, partial)) or type(one) is dict:
                 if isinstance(one, dict) and "__name__" in one:
                     return False
                 more.append(one)
-            elif type(one).__module__ == "functools" and name.startswith("nbgrad."):
+            elif type(one).__module__ == "functools" and is_ours(name):
                 continue  # what a function of ours remembers
-            elif not type(one).__module__.startswith("nbgrad.") or isinstance(one, (Tensor, Module)):
+            elif not is_ours(type(one).__module__) or isinstance(one, (Tensor, Module)):
                 return False
         seen.add(id(more))
         holders = more

@@ -32,6 +32,7 @@ from weakref import ReferenceType
 import numpy as np
 
 from nbgrad import adjoints
+from nbgrad.base.ours import is_ours
 from nbgrad.compiled.arguments import exact
 from nbgrad.compiled.asked import asked
 from nbgrad.compiled.capture import Codes
@@ -193,7 +194,7 @@ class State:
         """What executed code may read of a user's class."""
         metaclass: type = type(kind)
         for cls in (*kind.__mro__, *metaclass.__mro__):
-            if id(cls) in self._seen or cls.__module__.split(".")[0] in (*_SYSTEM, _OURS):
+            if id(cls) in self._seen or is_ours(cls.__module__) or cls.__module__.split(".")[0] in _SYSTEM:
                 continue
             self._seen[id(cls)] = cls
             own = self.name(gc.get_referents(cls.__dict__)[0])  # the table itself
@@ -216,7 +217,7 @@ class State:
         """The attributes that may be read of such an object, if not all: those that executed code names, and nbgrad's own of modules."""
         if self.behind is not None:
             return self.used | {"_modules"}
-        ours = [cls for cls in kind.__mro__ if cls.__module__.split(".")[0] == _OURS]
+        ours = [cls for cls in kind.__mro__ if is_ours(cls.__module__)]
         if (
             any(cls is not module.Module for cls in ours)
             or self.all_read
@@ -256,7 +257,7 @@ class State:
             self.held(f"{name}.get({text}, absent)", v, where, holder, key)
 
     def function(self, value: FunctionType, path: str) -> None:
-        if value.__module__ is not None and value.__module__.split(".")[0] == "nbgrad":
+        if is_ours(value.__module__):
             return
         for k, v in enumerate(value.__defaults__ or ()):
             self.inside(v, f"a default of `{path}`, {k}")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base import source
+from nbgrad.base.ours import called
 from nbgrad.base.records import NamedTuple
 from nbgrad.base.tables import Table, cached
 from nbgrad.core import overrides
@@ -51,9 +52,6 @@ from nbgrad.memory.storage import Spec
 from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- calls that Python alone would refuse
-
-
-_PACKAGE = __name__.partition(".")[0]
 
 
 class _Unset:
@@ -458,9 +456,9 @@ def found_as(function: Any, path: str) -> None:
     """Call it as what users find it by, which pickle looks for."""
     where, _, function.__name__ = path.rpartition(".")
     if where == "Tensor":
-        function.__module__, function.__qualname__ = _PACKAGE, path
+        function.__module__, function.__qualname__ = called.package, path
     else:
-        function.__module__ = f"{_PACKAGE}.{where}" if where else _PACKAGE
+        function.__module__ = f"{called.package}.{where}" if where else called.package
         function.__qualname__ = function.__name__
         if where in ("linalg", "special", "fft"):  # PyTorch's bindings call them so
             function.__name__ = f"{where}_{function.__name__}"

@@ -15,6 +15,7 @@ from inspect import signature
 from types import FunctionType
 from typing import Any, Final
 
+from nbgrad.base.ours import is_ours
 from nbgrad.core import overrides
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64, promote_types
@@ -207,7 +208,7 @@ def begin(hidden: Mapping[str, Any]) -> None:
             for name in by_name.keys() & namespace.keys():
                 function = namespace[name]
                 while type(function) is FunctionType:
-                    if id(function) not in done and function.__module__.startswith("nbgrad"):
+                    if id(function) not in done and is_ours(function.__module__):
                         _put_before(function, by_name[name])
                     done.add(id(function))
                     function = getattr(function, "__wrapped__", None)

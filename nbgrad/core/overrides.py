@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.ours import is_ours
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import device
@@ -595,7 +596,7 @@ def _each() -> Iterator[tuple[str, FunctionType, str]]:
             ):
                 continue
             path = f"{where}.{name}" if where else name
-            if type(value) is FunctionType and (value.__module__ or "").startswith("nbgrad"):
+            if type(value) is FunctionType and is_ours(value.__module__):
                 yield path, value, ""
             elif type(value) is property and where == "Tensor":
                 for slot, function in (

@@ -11,6 +11,7 @@ from typing import Any
 
 from nbgrad.autograd._run import grad
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.base.ours import is_ours
 from nbgrad.core.tensor import Tensor
 from nbgrad.distributions import constraints
 from nbgrad.distributions.utils import (
@@ -269,8 +270,7 @@ class Parametric(Distribution):
         return full(self._extended_shape(), value, dtype=like.dtype, device=like.device)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        package = __name__.rpartition(".")[0]
-        own = next(c for c in type(self).__mro__ if c.__module__.startswith(package))
+        own = next(c for c in type(self).__mro__ if issubclass(c, Distribution) and is_ours(c.__module__))
         new = self._get_checked_instance(own, _instance)
         batch_shape = Size(batch_shape)
         self._expand_into(new, batch_shape)

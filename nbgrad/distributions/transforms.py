@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nbgrad import linalg
+from nbgrad.base.ours import is_ours
 from nbgrad.core.tensor import Tensor
 from nbgrad.distributions import constraints
 from nbgrad.distributions.utils import (
@@ -175,6 +176,11 @@ class _InverseTransform(Transform):
         return self._inv.forward_shape(shape)
 
 
+def _own(kind: type) -> type:
+    """The class of ours that one of a user's is derived from."""
+    return next(c for c in kind.__mro__ if issubclass(c, Transform) and is_ours(c.__module__))
+
+
 class _Made(Transform):
     """One that `with_cache` makes anew of the attributes that `_given` names."""
 
@@ -183,7 +189,7 @@ class _Made(Transform):
     def with_cache(self, cache_size: int = 1) -> Any:
         if self._cache_size == cache_size:
             return self
-        own = next(c for c in type(self).__mro__ if c.__module__ == __name__)
+        own: Any = _own(type(self))
         return own(*[getattr(self, name) for name in self._given], cache_size=cache_size)
 
 
@@ -191,8 +197,7 @@ class _Alike(Transform):
     """One of a kind: all objects of it are equal."""
 
     def __eq__(self, other: object) -> bool:
-        own = next(c for c in type(self).__mro__ if c.__module__ == __name__)
-        return isinstance(other, own)
+        return isinstance(other, _own(type(self)))
 
 
 def _raised(constraint: Any, event_dim: int, name: str) -> Any:

@@ -20,7 +20,7 @@ import sys
 import zipfile
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import Enum
 from importlib import import_module
@@ -348,33 +348,7 @@ class _Writer(pickle._Pickler):
             return _SPELLED[id(obj)][1]
         if not isinstance(obj, Tensor) or type(obj).__reduce_ex__ is not Tensor.__reduce_ex__:
             return NotImplemented
-        state = _state_of(obj)
-        if classes.known["parameter"] in type(obj).__mro__:  # one of another class, which is marked, keeps it
-            held: tuple[Any, ...] = obj.detach().as_subclass(Tensor), obj.requires_grad, OrderedDict()
-            return (rebuild_parameter_with_state, (*held, state)) if state else (rebuild_parameter, held)
-        made, args = self._tensor(obj)
-        if type(obj) is Tensor and not state:
-            return made, args
-        return rebuild_from_type, (made, type(obj), args, state)
-
-    def _tensor(self, t: Tensor) -> Any:
-        if type(t._buf) is Nothing:
-            lies = tuple(t.shape), tuple(t.stride()), t.storage_offset()
-            return rebuild_wrapper, (
-                type(t),
-                t.dtype,
-                *lies,
-                Layout(str(t.layout)),
-                t.device,
-                t.requires_grad,
-            )
-        if t.is_meta:
-            return rebuild_meta, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
-        kept = t.dtype.kept
-        stored = _Reference(storage_of(t), _dtypes.uint8 if kept else t.dtype, kept)
-        place = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()))
-        held: tuple[Any, ...] = (*place, t.requires_grad, OrderedDict())
-        return (rebuild_tensor_of, (*held, t.dtype)) if kept else (rebuild_tensor, held)
+        return _told(obj, _Reference)
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, TypedStorage):
@@ -419,6 +393,38 @@ class _Writer(pickle._Pickler):
         self.memoize(obj)
 
     dispatch: ClassVar[dict[type, Any]] = pickle._Pickler.dispatch | {FunctionType: save_global}
+
+
+def _told(t: Tensor, stored: Callable[[Storage, dtype, bool], Any]) -> tuple[Any, ...]:
+    """What makes a tensor again, in PyTorch's words; `stored` says what stands for its memory."""
+    state = _state_of(t)
+    if classes.known["parameter"] in type(t).__mro__:  # one of another class, which is marked, keeps it
+        held: tuple[Any, ...] = t.detach().as_subclass(Tensor), t.requires_grad, OrderedDict()
+        return (rebuild_parameter_with_state, (*held, state)) if state else (rebuild_parameter, held)
+    made, args = _told_of_memory(t, stored)
+    if type(t) is Tensor and not state:
+        return made, args
+    return rebuild_from_type, (made, type(t), args, state)
+
+
+def _told_of_memory(t: Tensor, stored: Callable[[Storage, dtype, bool], Any]) -> tuple[Any, ...]:
+    if type(t._buf) is Nothing:
+        lies = tuple(t.shape), tuple(t.stride()), t.storage_offset()
+        return rebuild_wrapper, (
+            type(t),
+            t.dtype,
+            *lies,
+            Layout(str(t.layout)),
+            t.device,
+            t.requires_grad,
+        )
+    if t.is_meta:
+        return rebuild_meta, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
+    kept = t.dtype.kept
+    memory = stored(storage_of(t), _dtypes.uint8 if kept else t.dtype, kept)
+    place = (memory, t.storage_offset(), tuple(t.shape), tuple(t.stride()))
+    held: tuple[Any, ...] = (*place, t.requires_grad, OrderedDict())
+    return (rebuild_tensor_of, (*held, t.dtype)) if kept else (rebuild_tensor, held)
 
 
 class _Reference(NamedTuple):
@@ -553,6 +559,34 @@ def _write_older(obj: object, file: BinaryIO) -> None:
         file.write(data.data)
     if hasattr(file, "flush"):
         file.flush()
+
+
+# ---------------------------------------------------------------- pickles of others
+
+
+def _as_storage(storage: Storage, d: dtype, untyped: bool) -> TypedStorage | UntypedStorage:
+    bare = UntypedStorage._of(storage)
+    return bare if untyped else TypedStorage._of(bare, d)
+
+
+def _reduce_tensor(self: Tensor, protocol: object) -> tuple[Any, ...]:
+    return _told(self, _as_storage)
+
+
+def _reduce_storage(self: TypedStorage | UntypedStorage) -> tuple[Any, ...]:
+    file = io.BytesIO()
+    _write_older(self, file)
+    return import_module("nbgrad.storage")._load_from_bytes, (file.getvalue(),)
+
+
+def pickle_as_torch() -> None:
+    """From here on Python's own `pickle` writes tensors as PyTorch does, which reads it."""
+    for (module, name), thing in _NAMES.items():
+        if type(thing) is FunctionType and module.startswith("torch"):
+            thing.__module__, thing.__name__, thing.__qualname__ = module, name, name
+    Tensor.__reduce_ex__ = _reduce_tensor  # type: ignore[assignment]
+    for kind in (TypedStorage, UntypedStorage):
+        kind.__reduce__ = _reduce_storage  # type: ignore[method-assign]
 
 
 # ---------------------------------------------------------------- reading

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from nbgrad.base.ours import is_ours
 from nbgrad.core.overrides import looking
 from nbgrad.core.tensor import Tensor
 from nbgrad.fx._compatibility import compatibility as compatibility
@@ -351,7 +352,7 @@ def _annotations(function: Any) -> dict[str, Any]:
     """What a function says of its parameters. Our own, which are words, say of a module's `forward` what PyTorch's does: Tensor or,
     where ours may be anything, nothing at all."""
     found: dict[str, Any] = function.__annotations__
-    if not (function.__module__ or "").startswith("nbgrad."):  # None of what text made
+    if not is_ours(function.__module__):  # None of what text made
         return found
     if any(kind == "Any" for name, kind in found.items() if name != "return"):
         return {}

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from nbgrad.base.ours import is_ours
 from nbgrad.fx.immutable_collections import immutable_dict, immutable_list
 from nbgrad.overrides import _assert, resolve_name
 
@@ -71,7 +72,7 @@ def qualified_name(func: Any) -> str:
     name = func.__name__
     if getattr(builtins, name, None) is func:
         return str(name)
-    found = resolve_name(func) if (getattr(func, "__module__", None) or "").startswith("nbgrad") else None
+    found = resolve_name(func) if is_ours(getattr(func, "__module__", None)) else None
     if found is None and func is _assert:
         return "torch._assert"
     if found is not None:

@@ -623,6 +623,13 @@ _SMALL: Final = {
 }
 
 
+def unset(d: dtype) -> Any:
+    """What PyTorch puts into memory that has no values, while results must not differ: what shows that it was read."""
+    if d.is_floating_point or d.is_complex:
+        return math.nan
+    return True if d is bool_ else iinfo(d).max
+
+
 class _Limits:
     """What is known of a dtype, once for all who ask, so it is not to be written to."""
 

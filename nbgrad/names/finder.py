@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Final, cast
 
 _PACKAGE: Final = __name__.partition(".")[0]
-_INSIDE: Final = frozenset(
+INSIDE: Final = frozenset(
     [
         "_aten",
         "adjoints",
@@ -52,8 +52,8 @@ def own(path: str) -> str:
 
 
 def torchs(name: str) -> str:
-    """What a module of ours is called in PyTorch."""
-    return "torch" + name.removeprefix(_PACKAGE)
+    """What a module of ours is called in PyTorch; others are called what they are."""
+    return "torch" + name.removeprefix(_PACKAGE) if name.partition(".")[0] == _PACKAGE else name
 
 
 def find(path: str, name: str) -> Any:
@@ -125,9 +125,19 @@ def _of_module(path: str, attribute: str) -> Any:
     return [] if attribute == "__path__" and table.is_package(path) else NOTHING
 
 
+class _Heard:
+    """Who asks to be told of each module, once it is filled."""
+
+    filled: Callable[[ModuleType], None] = staticmethod(lambda module: None)
+
+
+heard: Final = _Heard()
+
+
 def fill(module: ModuleType, path: str = "") -> None:
     """Let a module find all that PyTorch has in it, or at another path of which it is the module, too."""
     vars(module)["__getattr__"] = _missing(path or module.__name__, vars(module).get("__getattr__"))
+    heard.filled(module)
 
 
 class Finder:
@@ -137,7 +147,7 @@ class Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(_PACKAGE + ".") or fullname.split(".")[1] in _INSIDE:
+        if not fullname.startswith(_PACKAGE + ".") or fullname.split(".")[1] in INSIDE:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None:
@@ -185,7 +195,7 @@ def open_modules() -> None:
         parts = name.split(".")
         if (
             parts[0] == _PACKAGE
-            and (len(parts) == 1 or parts[1] not in _INSIDE)
+            and (len(parts) == 1 or parts[1] not in INSIDE)
             and name[:11] != "nbgrad.ops."
         ):
             fill(module)

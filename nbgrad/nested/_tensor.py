@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from nbgrad._holding import Holding, held_in
+from nbgrad.base.ours import called
 from nbgrad.base.tables import cached
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor
@@ -391,7 +392,7 @@ class Jagged(Nested):
 
 
 Jagged.__name__ = Jagged.__qualname__ = "NestedTensor"
-Jagged.__module__ = f"{__name__.partition('.')[0]}.nested._internal.nested_tensor"
+Jagged.__module__ = f"{called.package}.nested._internal.nested_tensor"
 
 
 def _jagged_again(values: Tensor, offsets: Tensor, lengths: Any, ragged: int, requires_grad: bool) -> Jagged:

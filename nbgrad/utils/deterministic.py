@@ -86,6 +86,8 @@ class _Deterministic(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "fill_uninitialized_memory" and not isinstance(value, bool):
             raise RuntimeError(f"expected a bool, but got {type(value).__name__}")
+        if name == "fill_uninitialized_memory":
+            determinism.fills = value
         super().__setattr__(name, value)
 
 

@@ -239,5 +239,5 @@ def test_programs_find_the_modules(tmp_path: Any) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "nbgrad", "run", str(script)], capture_output=True, text=True
     )
-    shown = "Normal(loc: 0.0, scale: 1.0) <class 'nbgrad.distributions.studentT.StudentT'> 0.5\n"
+    shown = "Normal(loc: 0.0, scale: 1.0) <class 'torch.distributions.studentT.StudentT'> 0.5\n"
     assert (done.stdout, done.returncode) == (shown, 0), done.stderr

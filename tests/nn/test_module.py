@@ -493,3 +493,12 @@ def test_what_was_loaded_goes_with_its_last_name() -> None:
         assert loaded() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.oracle
+def test_settled_attributes_are_listed(torch: ModuleType) -> None:
+    """`__constants__`, which PyTorch's scripts compile as constants."""
+    names = [n for n, c in vars(torch.nn.modules).items() if isinstance(c, type) and n[0] != "_"]
+    listed = {n: getattr(getattr(torch.nn, n, None), "__constants__", None) for n in names}
+    assert {n: getattr(getattr(T.nn, n, None), "__constants__", None) for n in names} == listed
+    assert listed["Linear"] == ["in_features", "out_features"]

@@ -1,5 +1,6 @@
 """The modules of `torch.nn`. This package only re-exports."""
 
+from nbgrad.nn.modules import _constants
 from nbgrad.nn.modules.activation import *  # noqa: F403
 from nbgrad.nn.modules.adaptive import *  # noqa: F403
 from nbgrad.nn.modules.attention import *  # noqa: F403
@@ -26,4 +27,5 @@ from nbgrad.nn.modules.sparse import *  # noqa: F403
 from nbgrad.nn.modules.transformer import *  # noqa: F403
 from nbgrad.nn.modules.upsampling import *  # noqa: F403
 
+_constants.give(globals())
 globals()["__all__"] = [name for name in dir() if name[:1].isupper()]

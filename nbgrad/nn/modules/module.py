@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar,
 
 from nbgrad import __future__
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.base.ours import is_ours
 from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
@@ -107,7 +108,7 @@ def _forward_unimplemented(self: Any, *input: Any) -> None:
 
 def with_own_init(cls: type[Module]) -> None:
     """Let refusals name the constructor as the class's own, as it is in PyTorch, where here classes share one."""
-    if "__init__" not in cls.__dict__ and cls.__module__.startswith("nbgrad."):
+    if "__init__" not in cls.__dict__ and is_ours(cls.__module__):
         shared: Any = cls.__init__
         own = FunctionType(
             shared.__code__, shared.__globals__, "__init__", shared.__defaults__, shared.__closure__

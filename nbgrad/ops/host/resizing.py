@@ -19,14 +19,15 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from nbgrad.base import collector
-from nbgrad.base.switches import recorded
+from nbgrad.base.switches import determinism, recorded
 from nbgrad.base.warn import warn
-from nbgrad.core.tensor import Tensor, hooks, requires, storage_of
+from nbgrad.core.tensor import Tensor, hooks, requires, storage_of, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import moves
-from nbgrad.memory import backend, layout
-from nbgrad.memory.storage import Batched, Spec, Storage
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.storage import Batched, Spec, Storage, spec
+from nbgrad.ops.views.copy import fill_memory
 from nbgrad.ops.views.views import _sizes
 from nbgrad.tape.modes import state
 
@@ -241,7 +242,13 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
     if type(self._buf) is Batched:
         raise RuntimeError("vmap: resize_ of a tensor that is mapped over is not supported")
     check_write(self, False, filled=True)
+    held = len(storage_of(self).memory) if determinism.level and determinism.fills else -1
     _resize(self, shape, strides)
+    if 0 <= held < len(storage_of(self).memory):
+        memory, kind = storage_of(self).memory[held:], self.dtype
+        fill_memory(
+            wrap(memory, spec(kind, (len(memory) // kind.itemsize,), None, self.device)), dtypes.unset(kind)
+        )
     written(self)
     return self
 

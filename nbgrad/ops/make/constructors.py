@@ -393,7 +393,10 @@ _OLD = (
 
 
 def _typed(d: _dtype, place: _device) -> _Typed:
-    return _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "place": place, "__doc__": _OLD_TYPE})
+    where = "nbgrad" if place is cpu else f"nbgrad.{place.type}"
+    return _Typed(
+        f"{d.scalar_name}Tensor", (), {"dtype": d, "place": place, "__module__": where, "__doc__": _OLD_TYPE}
+    )
 
 
 (

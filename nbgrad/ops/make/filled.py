@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from nbgrad.base.switches import determinism
 from nbgrad.core import arguments
 from nbgrad.core import tensor as _core
 from nbgrad.core.tensor import Tensor, wrap
@@ -35,6 +36,10 @@ from nbgrad.ops.views.copy import laid_in
 from nbgrad.ops.views.copy import zeros as _zeros
 
 
+def _unset(sp: Spec) -> Tensor:
+    return _full(sp, dtypes.unset(sp.dtype)) if determinism.level and determinism.fills else _empty(sp)
+
+
 @_of_sizes(_copies)
 def empty(
     *sizes: Any,
@@ -62,7 +67,7 @@ def empty(
         if strides is None:
             raise RuntimeError("unsupported memory format Preserve")
         sp = sp.like(strides=strides)
-    t = _empty(sp)
+    t = _unset(sp)
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
@@ -88,7 +93,7 @@ def empty_strided(
     if any(s < 0 for s in strides):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={sizes} and strides={strides}")
     sp = _spec("empty_strided", tuple(sizes), dtype, device, requires_grad)
-    return _finish(_empty(sp.like(sp.shape, tuple(strides))), requires_grad)
+    return _finish(_unset(sp.like(sp.shape, tuple(strides))), requires_grad)
 
 
 def empty_permuted(
@@ -223,7 +228,7 @@ def empty_like(sp: Spec) -> Tensor:
     >>> torch.empty_like(torch.ones(2, 3)).shape
     torch.Size([2, 3])
     """
-    return _empty(sp)
+    return _unset(sp)
 
 
 @_like_another

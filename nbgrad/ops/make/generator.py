@@ -190,7 +190,11 @@ class Generator:
         return Generator().restore(self.state())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_from_state, (self.state(),))
+        return Generator, (self.device,), (self.initial_seed(), None, self.get_state())
+
+    def __setstate__(self, state: Any) -> None:
+        """What a pickle holds: the seed, where a GPU's stream stands, and the state, which tells both."""
+        self.set_state(state[2])
 
     def take(self, n: int) -> tuple[Array, int]:
         """The next n words, not yet tempered: the memory where they are, and the first one's place. Call with the lock held."""
@@ -255,15 +259,8 @@ class OnDevice(Generator):
     def clone_state(self) -> Generator:
         return OnDevice(self.device).restore(self.state())
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_on_device_from_state, (self.device, self.state()))
-
 
 OnDevice.__name__ = Generator.__name__  # what signatures ask for, and to users the same
-
-
-def _on_device_from_state(where: _device.device, state: Array) -> Generator:
-    return OnDevice(where).restore(state)
 
 
 def _unsupported(where: _device.device) -> RuntimeError:
@@ -306,10 +303,6 @@ def _fill(gen: Generator, kind: str, n: int, size: int, *numbers: float) -> Arra
             count = min(most, n - start)
             _launch(kind, count, 2, out[start * size :], *gen.take(words * count), *numbers)
     return out
-
-
-def _from_state(state: Array) -> Generator:
-    return Generator().restore(state)
 
 
 default_generator: Final = Generator()
