@@ -61,7 +61,7 @@ def walked() -> Any:
 def test_classes_are_found_by_their_names(walked: Any) -> None:
     """As pickle looks for them; what a node saved cannot be pickled."""
     assert walked[1] == [["torch._C._autograd", "SavedTensor"]]
-    assert len(walked[0]) > 500
+    assert len(walked[0]) > 300
 
 
 @pytest.mark.oracle

@@ -22,9 +22,10 @@ from nbgrad.core import overrides
 from nbgrad.core.pytree import tree_map
 from nbgrad.core.tensor import Tensor, edge, meta, new, requires, storage_of
 from nbgrad.core.writes import rebase
+from nbgrad.history.saved import Packed
 from nbgrad.memory.storage import Batched, Nothing
 from nbgrad.names.absent import NotBuiltError
-from nbgrad.tape.modes import shared, state
+from nbgrad.tape.modes import shared, state, without_hooks
 from nbgrad.tape.node import FREED, Node, blank, sequence
 
 # ---------------------------------------------------------------- who is asked
@@ -67,6 +68,8 @@ def is_taken(values: Any) -> bool:
 
 # What a handler may call on what it was handed: the call that is being answered, so that what it records is kept.
 class _Frame:
+    whole = False  # where hooks keep what nodes save: all of the call, so that it is the same whether it was computed or given
+
     def __init__(self, op: OpOverload, tensors: Sequence[Tensor]) -> None:
         self.op, self.tensors = op, tensors
         self.pairs: dict[int, tuple[Tensor, Tensor]] = {}
@@ -126,7 +129,8 @@ def call(op: OpOverload, values: Mapping[str, Any]) -> Any:
     ]
     if op._opname in formulas.CONSTANT or not own:
         return kept
-    if not frame.pairs or (op._opname in formulas.FORMULAS and not op._schema.is_mutable):
+    # What hooks keep is in the order of the node that the function makes itself: that of a recomputation may have no mode.
+    if not frame.pairs or frame.whole or (_has_formula(op) and not state.modes.saved_hooks):
         _attach(op, values, tensors, own)
     return kept
 
@@ -136,12 +140,27 @@ def _native(op: OpOverload, values: Mapping[str, Any], tensors: Sequence[Tensor]
     frame = _local.frames[-1] if _local.frames else None
     if frame is None or state.grad or not frame.is_of(op, tensors):
         return op.compute(values)
-    frames, _local.frames = _local.frames, ()
+    frames, _local.frames, modes = _local.frames, (), state.modes
     state.grad = True
+    if frame.whole:
+        state.modes = without_hooks(modes)
     try:
         return tree_map(frame.alias, op.compute(values))
     finally:
-        state.grad, _local.frames = False, frames
+        state.grad, _local.frames, state.modes = False, frames, modes
+
+
+def _has_formula(op: OpOverload) -> bool:
+    return op._opname in formulas.FORMULAS and not op._schema.is_mutable
+
+
+def keep_whole(op: OpOverload) -> bool:
+    """Let hooks keep all of the call that is being answered, its arguments and results; whether that is possible."""
+    if not _has_formula(op):
+        return False
+    if _local.frames:
+        _local.frames[-1].whole = True
+    return True
 
 
 def _ask(op: OpOverload, values: Mapping[str, Any], who: Sequence[Any]) -> Any:
@@ -226,13 +245,25 @@ def _attach(
     node.next, node.numbers = tuple([n for n, _ in edges]), tuple([k for _, k in edges])
     node.leaves = tuple([t for t in tensors if t._node is None])
     shadows = [_shadow(t) for t in made]
-    node.saved = (dict(values), shadows, {id(t): storage_of(t).version for t in (*tensors, *shadows)})
+    if state.modes.saved_hooks:
+        kept = tree_map(partial(_packed, *state.modes.saved_hooks[-1]), (dict(values), shadows))
+        node.saved = (*kept, None)
+    else:
+        node.saved = (dict(values), shadows, {id(t): storage_of(t).version for t in (*tensors, *shadows)})
     node.outputs = max(len(results), 1)
     node.seq = next(sequence)
     for t in written_to:
         rebase(t, node)
     for k, t in enumerate(results):
         t._node, t._nr, t._rg = node, k, 2 if t._view is not None else 1
+
+
+def _packed(pack: Any, unpack: Any, value: Any) -> Any:
+    return Packed(value, pack, unpack) if isinstance(value, Tensor) else value
+
+
+def _unpacked(value: Any) -> Any:
+    return value.get() if type(value) is Packed else value
 
 
 class _Of:
@@ -272,6 +303,9 @@ class Rule:
         if node.saved is None:
             raise RuntimeError(FREED)
         values, results, versions = node.saved
+        if versions is None:  # what hooks keep they give as it was
+            values, results = tree_map(_unpacked, (values, results))
+            versions = {id(t): storage_of(t).version for t in tensors_in([*values.values(), *results])}
         names = [n for n, value in values.items() for _ in tensors_in([value])]
         wanted = [w and (needed is None or n in needed) for w, n in zip(self.wanted, node.next)]
         asked = {n for n, w in zip(names, wanted) if w}

@@ -1,4 +1,4 @@
-"""Whose a class or function is by its `__module__`: ours are called by nbgrad's name, and by torch's from where nbgrad stands in its place."""
+"""Whose a class or function is by its `__module__`: ours are called by nbgrad's name, and by torch's where that stands in its place."""
 
 from __future__ import annotations
 

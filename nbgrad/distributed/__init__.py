@@ -57,9 +57,12 @@ from nbgrad.distributed._objects import gather_object as gather_object
 from nbgrad.distributed._objects import recv_object_list as recv_object_list
 from nbgrad.distributed._objects import scatter_object_list as scatter_object_list
 from nbgrad.distributed._objects import send_object_list as send_object_list
+from nbgrad.distributed.device_mesh import DeviceMesh as DeviceMesh
+from nbgrad.distributed.device_mesh import init_device_mesh as init_device_mesh
 
 __all__ = [
     "Backend",
+    "DeviceMesh",
     "GradBucket",
     "GroupMember",
     "P2POp",
@@ -89,6 +92,7 @@ __all__ = [
     "get_rank",
     "get_world_size",
     "group",
+    "init_device_mesh",
     "init_process_group",
     "irecv",
     "is_available",

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from nbgrad.futures import Future as Future
 from nbgrad.jit._script import (
+    Error as Error,
+)
+from nbgrad.jit._script import (
     RecursiveScriptModule as RecursiveScriptModule,
 )
 from nbgrad.jit._script import (

@@ -7,12 +7,15 @@ parameters are those of the module that was given; what else it holds by name is
 from __future__ import annotations
 
 import copy
+import dis
 import io
 import os
+import traceback
 import zipfile
 from collections.abc import Callable
 from typing import Any, BinaryIO, Final, NoReturn, cast
 
+from nbgrad.base.ours import is_ours
 from nbgrad.base.tables import cached
 from nbgrad.exchange import files
 from nbgrad.names.absent import NotBuiltError, function
@@ -67,11 +70,59 @@ class ScriptModule(Module):
         return file.getvalue()
 
 
+class Error(Exception):
+    """What a scripted module's own `raise` and `assert` end in, whatever they raise.
+
+    >>> class Never(nn.Module):
+    ...     def forward(self, x):
+    ...         raise ValueError("no")
+    >>> try:
+    ...     torch.jit.script(Never())(torch.ones(1))
+    ... except torch.jit.Error as error:
+    ...     str(error).splitlines()[-1]
+    'builtins.ValueError: no'
+    """
+
+    __module__ = "torch.jit"
+
+
+_RAISES: Final = dis.opmap["RAISE_VARARGS"]
+
+
+def _raised(error: Exception) -> str | None:
+    """What PyTorch says where a user's code raised the error itself, as its own text tells."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or isinstance(error, Error) or is_ours(trace.tb_frame.f_globals.get("__name__")):
+        return None
+    if trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISES:
+        return None
+    lines = "".join(traceback.format_tb(error.__traceback__.tb_next if error.__traceback__ else None))
+    kind = type(error)
+    name = (
+        "RuntimeError: AssertionError" if kind is AssertionError else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    told = str(error.args[0]) if error.args else ""
+    return (
+        "The following operation failed in TorchScript interpreter.\nTraceback of TorchScript (most recent call last):\n"
+        f"{lines}{name}: {told}\n"
+    )
+
+
 class RecursiveScriptModule(ScriptModule):
     """What `torch.jit.script` makes of a module."""
 
     _class: type[Module]
     __module__ = "torch.jit._script"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            if (told := _raised(error)) is None:
+                raise
+            raise Error(told) from error
 
     @property
     def original_name(self) -> str:
@@ -103,6 +154,7 @@ class TracedModule(RecursiveScriptModule):
     """What `torch.jit.trace` makes of the modules within one, which go by their own names."""
 
     __module__ = "torch.jit._trace"
+    __call__ = Module.__call__
 
     def _get_name(self) -> str:
         return self.original_name

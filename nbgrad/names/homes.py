@@ -18,7 +18,8 @@ torch                                   _queues Event Stream
 torch                                   _C DispatchKeySet
 torch                                   kernels.cuda.driver AcceleratorError OutOfMemoryError
 torch                                   memory.dtypes finfo iinfo
-torch                                   storage BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage LongStorage ShortStorage
+torch                                   storage BoolStorage ByteStorage CharStorage DoubleStorage
+torch                                   storage FloatStorage IntStorage LongStorage ShortStorage
 torch._C._distributed_c10d              distributed._buckets GradBucket
 torch._C._profiler                      profiler ProfilerActivity
 torch.autograd.graph                    tape.node Node
@@ -45,6 +46,7 @@ torch.profiler.profiler                 profiler ProfilerAction profile
 torch.serialization                     exchange.files LoadEndianness
 torch.utils.data.datapipes._decorator   utils.data._pipes functional_datapipe
 torch.utils.data.datapipes.datapipe     utils.data._pipes DataChunk IterDataPipe MapDataPipe
+torch.utils.checkpoint                  utils._selective CheckpointPolicy SelectiveCheckpointContext create_selective_checkpoint_contexts
 torch.utils.data._utils.collate         utils.data.collate default_collate default_convert
 torch.utils.data.dataloader             utils.data._fetch _DatasetKind
 torch.utils.dlpack                      exchange.dlpack DLDeviceType

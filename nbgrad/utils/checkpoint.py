@@ -31,14 +31,22 @@ from nbgrad.ops.host.values import of_array
 from nbgrad.ops.make.generator import default_generator
 from nbgrad.tape.modes import state
 from nbgrad.tape.node import Node, blank
+from nbgrad.utils._selective import CheckpointPolicy as CheckpointPolicy
+from nbgrad.utils._selective import SelectiveCheckpointContext as SelectiveCheckpointContext
+from nbgrad.utils._selective import (
+    create_selective_checkpoint_contexts as create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "GraphExecGroup",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
