@@ -10,10 +10,9 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from importlib.abc import Loader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, DistributionFinder
 from importlib.util import spec_from_loader
-from multiprocessing import spawn
 from types import ModuleType
 from typing import Any
 
@@ -56,6 +55,9 @@ class Torch(ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*dir(nbgrad), *self.__dict__})
 
+    def __reduce__(self) -> Any:
+        return importlib.import_module, ("torch",)
+
 
 def _own_name(name: str) -> str:
     """What PyTorch's module is here."""
@@ -80,6 +82,8 @@ class Alias(DistributionFinder, Loader):
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not fullname.startswith("torch.") and fullname.partition(".")[0] != "functorch":
+            if fullname in _SPAWNS:
+                return _then(PathFinder.find_spec(fullname, path), _tell_children_of)  # type: ignore[arg-type]
             return None
         known = fullname in sys.modules
         module = self._module(fullname)
@@ -135,9 +139,12 @@ class _InChild:
         return exec, (f"import sys; sys.path[:] = {self.path!r}; import nbgrad; nbgrad.install()",)
 
 
-def _told_to_children(prepared: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
-    def told(name: str) -> dict[str, Any]:
-        data = prepared(name)
+_SPAWNS = ("multiprocessing.spawn", "joblib.externals.loky.backend.spawn", "loky.backend.spawn")
+
+
+def _told_to_children(prepared: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    def told(name: str, *more: Any) -> dict[str, Any]:
+        data = prepared(name, *more)
         if name == "ignore":  # a fork server, which would import the program for all, and torch with it
             data.pop("init_main_from_path", None)
         return {"torch": _InChild(data["sys_path"]), **data}
@@ -145,8 +152,26 @@ def _told_to_children(prepared: Callable[[str], dict[str, Any]]) -> Callable[[st
     return told
 
 
+def _tell_children_of(module: Any) -> None:
+    """What a module that starts processes tells them comes after nbgrad."""
+    module.get_preparation_data = _told_to_children(module.get_preparation_data)
+
+
+def _then(spec: ModuleSpec | None, act: Callable[[Any], None]) -> ModuleSpec | None:
+    """A module's spec, by which it is handed on once it has run."""
+    if spec is not None and spec.loader is not None:
+        run = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            run(module)
+            act(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+    return spec
+
+
 def install() -> None:
-    """From here on `import torch` gives nbgrad, in this process and in those that `multiprocessing` starts from it. Refused where
+    """From here on `import torch` gives nbgrad, in this process and in those that `multiprocessing` or joblib start from it. Refused where
     torch is loaded already.
 
     >>> import nbgrad
@@ -171,8 +196,9 @@ def install() -> None:
     finder.heard.filled = homes.rename
     files.pickle_as_torch()
     sys.meta_path.insert(0, made.__loader__)  # type: ignore[arg-type]
-    told: Any = _told_to_children(spawn.get_preparation_data)
-    spawn.get_preparation_data = told
+    for name in _SPAWNS:
+        if name in sys.modules:
+            _tell_children_of(sys.modules[name])
 
 
 def pytest_load_initial_conftests() -> None:

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -151,4 +152,25 @@ def test_modules_are_loaded_once() -> None:
 
 def test_a_process_with_it_reads_its_own() -> None:
     code = f"{INSTALLED}{OBJECTS}{SHOW}\nagain = pickle.loads(pickle.dumps(held))\nassert shown(again) == shown(held)"
+    python(code)
+
+
+def test_processes_of_joblib_are_told(tmp_path: Path) -> None:
+    """Its own way of starting them is found when it is loaded; and what it pickles by name must be loaded, or it copies the code."""
+    package = tmp_path / "loky" / "backend"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("")
+    text = "import sys\ndef get_preparation_data(name, main=True):\n    return dict(name=name, main=main, sys_path=sys.path)\n"
+    (package / "spawn.py").write_text(text)
+    code = f"""{INSTALLED}
+sys.path.insert(0, {str(tmp_path)!r})
+from loky.backend import spawn
+told = spawn.get_preparation_data("a", False)
+assert list(told) == ["torch", "name", "main", "sys_path"] and told["main"] is False
+assert pickle.loads(pickle.dumps(torch)) is torch
+pickle.dumps([torch.ones(1), torch.optim.AdamW, torch.utils.data.default_collate])
+for name in ("_utils", "_tensor", "storage", "optim.adamw", "utils.data._utils.collate"):
+    assert f"torch.{{name}}" in sys.modules, name
+"""
     python(code)

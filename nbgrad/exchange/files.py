@@ -32,6 +32,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty, set_requires_grad, storage_of, wrap
 from nbgrad.exchange import classes
 from nbgrad.memory import backend
@@ -569,7 +570,15 @@ def _as_storage(storage: Storage, d: dtype, untyped: bool) -> TypedStorage | Unt
     return bare if untyped else TypedStorage._of(bare, d)
 
 
+@cached(None)
+def _load_homes() -> None:
+    """Of the functions that pickles name: some libraries ask whether these are loaded, and copy their code if not."""
+    for module in ("_tensor", "_utils", "serialization", "storage"):
+        import_module(f"nbgrad.{module}")
+
+
 def _reduce_tensor(self: Tensor, protocol: object) -> tuple[Any, ...]:
+    _load_homes()
     return _told(self, _as_storage)
 
 

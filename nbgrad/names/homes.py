@@ -4,6 +4,7 @@ has its answer, and a pickle of either is read by the other."""
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -52,6 +53,8 @@ torch.utils.data.dataloader             utils.data._fetch _DatasetKind
 torch.utils.dlpack                      exchange.dlpack DLDeviceType
 torch.utils.hooks                       nn.modules._hooks BackwardHook
 """
+# Pickles of some libraries name what stands in a module that is loaded, and copy what does not.
+_LOOKED_FOR: Final = ("torch.optim.adamw", "torch.utils.data._utils.collate")
 _moved: Final = {
     (finder.own(f"torch.{where}"), name): home
     for home, where, *names in map(str.split, _MOVED.split("\n")[1:-1])
@@ -78,3 +81,5 @@ def rename(module: ModuleType) -> None:
             thing: Any = value
             if named := _moved.get((thing.__module__, thing.__qualname__)) or _home(thing.__module__):
                 thing.__module__ = named
+                if named in _LOOKED_FOR and named not in sys.modules:
+                    import_module(named)
