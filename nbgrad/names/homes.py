@@ -47,6 +47,8 @@ torch.profiler.profiler                 profiler ProfilerAction profile
 torch.serialization                     exchange.files LoadEndianness
 torch.utils.data.datapipes._decorator   utils.data._pipes functional_datapipe
 torch.utils.data.datapipes.datapipe     utils.data._pipes DataChunk IterDataPipe MapDataPipe
+torch.distributed.algorithms._checkpoint.checkpoint_wrapper utils._activations ActivationWrapper CheckpointImpl CheckpointWrapper
+torch.distributed.algorithms._checkpoint.checkpoint_wrapper utils._activations OffloadWrapper
 torch.utils.checkpoint                  utils._selective CheckpointPolicy SelectiveCheckpointContext create_selective_checkpoint_contexts
 torch.utils.data._utils.collate         utils.data.collate default_collate default_convert
 torch.utils.data.dataloader             utils.data._fetch _DatasetKind
