@@ -24,8 +24,8 @@ from nbgrad.ops.make import devices
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.data import from_array
 from nbgrad.ops.make.factories import (
-    _FEW_BYTES,
     _SEQUENCES,
+    DRAWN_BYTES,
     _finish,
     _named,
     _of_a_like,
@@ -144,7 +144,7 @@ def _of_integers(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if found is None:
             t = slow(*args, **more)
             sp = t._spec
-            if type(sp) is Spec and sp.nbytes <= _FEW_BYTES and sp.backend is backend.cpu:
+            if type(sp) is Spec and sp.nbytes <= DRAWN_BYTES and sp.backend is backend.cpu:
                 draw = _random.few_integers(sp, low, high)
                 if draw is not None:
                     known.keep(key, (draw, sp))
@@ -164,7 +164,7 @@ def _of_a_count(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         found = find(n)
         if found is None:
             t = slow(n)
-            if type(t._spec) is Spec and 0 < t._spec.nbytes <= _FEW_BYTES and t._spec.backend is backend.cpu:
+            if type(t._spec) is Spec and 0 < t._spec.nbytes <= DRAWN_BYTES and t._spec.backend is backend.cpu:
                 known.keep(n, (_random.few_places(n), t._spec))
             return t
         return wrap(found[0](), found[1])
@@ -298,7 +298,7 @@ def _draws_like(
                 requires_grad=requires_grad,
             )
 
-        return _of_a_like(memory_of)(_named(factory, draw))
+        return _of_a_like(memory_of, DRAWN_BYTES)(_named(factory, draw))
 
     return decorate
 
@@ -345,7 +345,7 @@ def _few_integers_like(
     ):
         return None
     sp = input if dtype is None else input.like(dtype=dtype)
-    draw = _random.few_integers(sp, low, high) if sp.nbytes <= _FEW_BYTES else None
+    draw = _random.few_integers(sp, low, high) if sp.nbytes <= DRAWN_BYTES else None
     return None if draw is None else lambda t: wrap(draw(), sp)
 
 

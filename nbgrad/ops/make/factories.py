@@ -123,6 +123,7 @@ Memory = Callable[[], Any]
 Function = Callable[..., Tensor]
 _FEW_BYTES = 512
 _MANY_BYTES = 4096  # of what takes long to work out
+DRAWN_BYTES = 1 << 15  # which one launch fills while it keeps Python's lock; nothing of them is kept
 
 
 def _copies(t: Tensor) -> Memory:
@@ -151,7 +152,9 @@ def _asks_for_a_leaf(more: dict[str, Any]) -> bool:
     return [*more] == ["requires_grad"] and more["requires_grad"] is True
 
 
-def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
+def _of_sizes(
+    memory_of: Callable[[Tensor], Memory | None], most: int = _FEW_BYTES
+) -> Callable[[Function], Function]:
     def before(slow: Function) -> Function:
         known = _Given(memory_of)
         find = known.get
@@ -178,7 +181,7 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
             key = (size, dtype) if typed else size
             found = find(key)
             if found is None:
-                return known.learn(key, made(*sizes, **typed))
+                return known.learn(key, made(*sizes, **typed), most)
             t: Tensor = new(Tensor)  # `wrap`, in line
             t._buf, t._spec = found[0](), found[1]
             t._rg = t._nr = 0
@@ -284,7 +287,9 @@ def of_numbers(function: Function) -> Function:
     return arguments.before_guard(before, function)
 
 
-def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
+def _of_a_like(
+    memory_of: Callable[[Tensor], Memory | None], most: int = _FEW_BYTES
+) -> Callable[[Function], Function]:
     def before(slow: Function) -> Function:
         known = _Given(memory_of)
         find = known.get
@@ -301,7 +306,7 @@ def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functi
             if found is not None:
                 return wrap(found[0](), found[1])
             t = slow(input, **more)
-            return known.learn(key, t) if type(input._spec) is Spec else t
+            return known.learn(key, t, most) if type(input._spec) is Spec else t
 
         return short
 
@@ -363,7 +368,7 @@ def of_draws(
             t = draw(_spec(name, size, dtype, device, requires_grad), generator)
             return _finish(t, requires_grad) if requires_grad else t
 
-        return _of_sizes(memory_of)(_named(factory, draw))
+        return _of_sizes(memory_of, DRAWN_BYTES)(_named(factory, draw))
 
     return decorate
 

@@ -588,13 +588,16 @@ def few_trials(sp: Spec) -> Callable[[Array], Array | None] | None:
     return draw
 
 
+_KEPT = 64  # numbers in order, of which a copy is quicker than to count them
+
+
 def few_places(n: int) -> Draw:
     """The same as `few` for `randperm`."""
-    gen, ordered = default_generator, np.arange(n).view(_BYTES)
-    address, run = _kernel("permutation", quick=True)
+    gen, (address, run) = default_generator, _kernel("permutation", quick=True)
+    ordered = np.arange(n).view(_BYTES) if n <= _KEPT else None
 
     def draw() -> Array:
-        out = ordered.copy()
+        out = np.arange(n).view(_BYTES) if ordered is None else ordered.copy()
         if n > 1:
             with gen.lock:
                 run(address, n - 1, out, *gen.take(n - 1), 0, n)

@@ -131,7 +131,7 @@ def _real(self: Tensor, refusal: str, error: type[Exception] = NotImplementedErr
         raise error(refusal.format(d.scalar_name))
 
 
-_FEW = 256  # elements that one launch fills while it keeps Python's lock
+_FEW = 4096  # elements that one launch fills while it keeps Python's lock
 
 
 def _quick(
