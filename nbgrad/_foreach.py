@@ -61,6 +61,8 @@ def _values(packed: Tensor, count: int) -> list[Any]:
         raise RuntimeError(
             f"Expected length of scalars to match input of length {count} but got {len(packed)} instead."
         )
+    if not packed.is_contiguous():
+        raise RuntimeError("Expected scalars to be contiguous.")
     values: list[Any] = packed.tolist()
     return values
 

@@ -38,7 +38,11 @@ from nbgrad.sparse._tensor import (
 
 def _name(t: Any) -> str:
     """How PyTorch's messages call a tensor's layout."""
-    return str(t.layout).removeprefix("torch.").title().replace("_", "").removesuffix("Coo")
+    return _called(t.layout)
+
+
+def _called(layout: Any) -> str:
+    return str(layout).removeprefix("torch.").title().replace("_", "").removesuffix("Coo")
 
 
 def _rows_there(s: SparseTensor, dense: Tensor) -> tuple[Tensor, Tensor]:
@@ -323,6 +327,8 @@ def _zeros(
     memory_format: Any = None,
     **named: Any,
 ) -> Tensor:
+    if (out := named.get("out")) is not None and out.layout is not layout:
+        raise RuntimeError(f"layout {_called(layout)} does not match layout of out parameter ({_name(out)})")
     sizes = (
         named["size"] if not size else size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     )

@@ -424,7 +424,7 @@ def _ldexp_whole(input, other):
 def _by_whole(input: Any, other: Any) -> bool:
     """Whether a float is scaled by a whole power, which PyTorch does bit by bit; else it is multiplied by one that was computed."""
     both = isinstance(input, Tensor) and isinstance(other, Tensor)
-    return both and input.dtype.is_floating_point and not other.dtype.is_floating_point
+    return both and input.dtype.is_floating_point and not other.dtype.inexact
 
 
 def _not_into(t: Tensor) -> None:
