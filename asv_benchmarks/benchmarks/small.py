@@ -81,6 +81,9 @@ CALLS = (
     *("T.zeros([8, 2])", "T.rand(c.shape)", "T.full(c.shape, 0.0)", "T.full_like(c, True, dtype=T.bool)"),
     *("T.randint(0, 9, size=c.shape)", "T.randint(2, (8,), dtype=T.float32)", "w.sum([0, 1])"),
     *("(c > 30).cumsum(0)", "write(c > 30, (2, slice(1, 4)), True)", "write(c > 30, c > 9, True)"),
+    *("T.randn(600)", "T.rand_like(many)", "T.bernoulli(many)", "many.normal_()", "T.randint(9, (600,))"),
+    *("T.nn.functional.dropout(many)", "T.randperm(600)", "half @ half"),
+    *("T.nn.utils.rnn.pad_sequence([i, i[:2], i[:1]])",),
     *(
         "T.nn.functional.pdist(rows)",
         "T.cat((v, u) * 8)",
@@ -115,6 +118,8 @@ def calls(T: Any) -> dict[str, Callable[[], Any]]:
         "k": T.zeros(8, 1, dtype=T.int64),
         "rows": T.ones(3, 8, dtype=T.float64),
         "E": 100 * T.eye(8, dtype=T.float64),
+        "many": T.full((20, 30), 0.5),
+        "half": T.eye(8, dtype=T.bfloat16),
         "array": np.ones((3, 4)),
     }
     scope["s"] = scope["v"].sum()

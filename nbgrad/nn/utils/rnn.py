@@ -362,10 +362,13 @@ def pad_sequence(
         raise RuntimeError("received an empty list of sequences")
     if not all([s.dim() for s in listed]):
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
-    longest = max(s.shape[0] for s in listed)
+    longest = max(len(s) for s in listed)
 
     def filled(s: Any) -> Any:
-        fill = full((longest - s.shape[0], *s.shape[1:]), float(padding_value), dtype=s.dtype)
+        if len(s) == longest:
+            return s
+        length, *rest = s.shape
+        fill = full((longest - length, *rest), float(padding_value), dtype=s.dtype)
         return cat([s, fill] if padding_side == "right" else [fill, s])
 
     return stack([filled(s) for s in listed], 0 if batch_first else 1)

@@ -19,7 +19,7 @@ from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce.reduction import RUN, SUM, reduction
-from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
+from nbgrad.ops.views.copy import copier, to_dtype, zeros
 
 _matmul, _array, _empty = np.matmul, np.ndarray, np.empty
 _bytes = np.dtype(np.uint8)
@@ -77,8 +77,8 @@ def _make(a: Spec, b: Spec) -> Run:
     by_tile = _by_tile(out)
     read = _as_tiles_read(a, b) if by_tile else (_as_blas_reads(a), _as_blas_reads(b))
     if read != (a, b):
-        product = _make(*read)
-        return lambda x, y: to_dtype(product(_copied(x, a, read[0]), _copied(y, b, read[1])), d)
+        product, first, second = _make(*read), _reader(a, read[0]), _reader(b, read[1])
+        return lambda x, y: to_dtype(product(first(x), second(y)), d)
     if by_tile:
         return _by_tiles(a, b, out)
     return _by_blas(a, b, out) or _by_numpy(a, b, out)
@@ -374,13 +374,13 @@ def _as_blas_reads(sp: Spec) -> Spec:
     return sp if _for_blas(sp) else _dense(sp)
 
 
-def _copied(t: Tensor, sp: Spec, read: Spec) -> Tensor:
-    """The memory of `t`, which lies as `sp`, as `read`."""
-    if read is sp:
-        return t
-    out = empty(read)
-    copy_memory(out, wrap(t._buf, sp))
-    return out
+def _reader(sp: Spec, read: Spec) -> Callable[[Tensor], Tensor]:
+    """What gives the memory of a tensor that lies as `sp`, as `read`."""
+    return _itself if read is sp else copier(sp, read)
+
+
+def _itself(t: Tensor) -> Tensor:
+    return t
 
 
 def _turned(sp: Spec) -> Spec:
