@@ -126,6 +126,30 @@ WHOLE = [
     *("box['v'] = box['v'] * t", "box['g'] += s * 0.1", "box['v'] += x", "t = box['g'] * box['v'][2]"),
     *("box = {**box, 'g': t}", "box['v'][1:3] = y[:2]", "s = np.sum(M, where=M > t) * 0.2"),
     *("t = np.max(x, where=x < s, initial=0.5)", "s = np.sum(np.array([[v * u for v in y] for u in x[:2]]))"),
+    *(
+        "c = c * (s + 0.5j) / (1.5 + abs(c))",
+        "z[:] = z * c",
+        "s += 0.1 * (c * z[1]).imag",
+        "z[i0] += y[1] * 1j",
+    ),
+    *(
+        "z = z * 0.5 + y * c",
+        "t = abs(np.sum(z * x))",
+        "c = np.sum(np.exp(1j * y)) * 0.3",
+        "z[1:] *= z[:-1].conj()",
+    ),
+    *(
+        "c = c if c.real > s else 0.5 * z[k[0]]",
+        "s = (z @ z).real * 0.2",
+        "z.real[:] = y",
+        "c, s = z[2] + t, c.imag",
+    ),
+    *(
+        "z = np.where(x > t, z, 0.5j)",
+        "for v in z: c = c * 0.5 + v",
+        "c = (c ** 2 + 1.0) * 0.2",
+        "z[z.real > t] *= 0.5j",
+    ),
     *("s += np.sum(M[k, k] * y)", "y[:] = M[[0, 2, 1, 1], k]", "M[M > t] *= 0.5", "s += np.sum(M[M > s])"),
 ]
 
@@ -153,6 +177,7 @@ class Writer:
             "    past = [y * 1.0]",
             "    pairs = [(s, 1)]",
             "    box = {'v': y * 0.5, 'g': a}",
+            "    c, z = a + 1j * b, x * (0.5 + 0.3j)",
         ]
         for _ in range(self.random.randint(3, 6)):
             self.statement(0)
@@ -163,6 +188,7 @@ class Writer:
             "s - M[2, 3] * y[0]",
             "s",
             "t + held[-1] * len(held)",
+            "s + abs(c) + np.sum(z).imag",
         ]
         self.out(f"return {self.random.choice(ends)}")
         return "\n".join([HELPERS, *self.lines, ""])
