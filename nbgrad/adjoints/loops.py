@@ -37,6 +37,7 @@ from nbgrad.adjoints.ir import (
     Extent,
     Load,
     Loop,
+    Make,
     Name,
     Refused,
     Span,
@@ -48,6 +49,7 @@ from nbgrad.adjoints.ir import (
     reads,
     statements,
     whole,
+    writes,
 )
 from nbgrad.adjoints.listed import new_room
 from nbgrad.adjoints.room import OUTER, SEQUENCE, Env, Turn
@@ -358,6 +360,7 @@ class Loops(Expressions):
                     self.not_made(test, inner, growing)
                     loop.head, self.block = self.block, []
                     loop.test = test
+                    self.nothing_written(loop.head, s.test)
                     inner |= {n: self.read_back(n, g) for n, g in growing.items()}
                 else:
                     hint = s.target.id if isinstance(s.target, ast.Name) else "i"
@@ -478,6 +481,15 @@ class Loops(Expressions):
         base = self.fresh(name)
         self.program.arrays[base] = Array(len(g.heads), self.dtype(g.room), tuple(map(Name, g.heads)))
         return whole(base, len(g.heads))
+
+    def nothing_written(self, head: list[Any], test: ast.expr) -> None:
+        """Refuse a test of `while` that writes numbers to what is there before it: no sweep turns a test round."""
+        own = {q.base for q in statements(head) if isinstance(q, Make)} | {*self.draw_rooms.values()}
+        for base in {writes(q) for q in statements(head)} - own:
+            if base is not None and self.array(base).kind == "float":
+                self.refuse(
+                    f"the test of a loop writes to {base}", "while True, with the test and break inside", test
+                )
 
     def not_made(self, test: Expr, inner: Env, growing: Iterable[str]) -> None:
         """Refuse a test of `while` that reads of a matrix that turns make longer or shorter."""

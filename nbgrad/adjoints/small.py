@@ -80,6 +80,8 @@ class _Numbers:
                 whole |= {s.base, *(v.base for v in operands(s))}
             elif isinstance(s, Grow):
                 whole.add(s.base)
+            elif isinstance(s, Loop):  # what a test writes
+                whole |= {q.base for q in statements(s.head) if isinstance(q, Store | Add)}
         found = set()
         for base in made:
             array = p.arrays[base]

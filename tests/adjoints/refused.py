@@ -467,3 +467,14 @@ def array_that_is_appended_twice(x):
         held.append(first)
     held[0][1] = 4.0
     return held[1][1]
+
+
+def condition_that_writes(x, a):
+    def onward():
+        x[0] += a
+        return x[0]
+
+    s = 0.0
+    while onward() < 3.0:
+        s += x[1]
+    return s

@@ -45,6 +45,13 @@ def arrays(a, n):
     return z[k] + u.sum() + np.sum(r * z) + np.random.lognormal(a, 0.1) + u[j, 0].sum()
 
 
+def stopped(a):
+    s, k = a, 0
+    while np.random.random() < 0.8 and k < 20:
+        s, k = s * 0.9 + a * np.random.exponential(a), k + 1
+    return s * k
+
+
 def seeded(a):
     np.random.seed(3)
     for _ in range(2):
@@ -85,6 +92,13 @@ def test_arrays_of_draws() -> None:
     assert value == pytest.approx(of(numba.njit(arrays), 0.7, 4), rel=1e-14)
     assert value == pytest.approx(of(f, 0.7, 4), rel=1e-14)
     assert by_a == pytest.approx((of(f, 0.7 + 1e-6, 4) - of(f, 0.7 - 1e-6, 4)) / 2e-6, rel=1e-6)
+
+
+def test_draws_in_a_test() -> None:
+    f = differentiable(stopped)
+    value, (by_a,) = of(f.value_and_grad, 0.8)
+    assert value == of(f, 0.8) == of(numba.njit(stopped), 0.8)
+    assert by_a == pytest.approx((of(f, 0.8 + 1e-6) - of(f, 0.8 - 1e-6)) / 2e-6, rel=1e-6)
 
 
 def test_a_seed_inside() -> None:
