@@ -361,7 +361,7 @@ def q_per_channel_axis(input: Any) -> int:
 
 
 _MOVING = """
-    view reshape t transpose permute flatten squeeze unsqueeze expand __getitem__ select narrow chunk split unbind index_select repeat
+    view reshape t transpose permute flatten ravel squeeze unsqueeze expand __getitem__ select narrow chunk split unbind index_select repeat
     masked_select flip roll swapaxes swapdims movedim
 """
 _STAYING = "clone detach contiguous cpu cuda pin_memory"

@@ -266,13 +266,19 @@ def _value(op: ElementwiseOp, args: Sequence[Any], level: Level | None) -> Tenso
             any_has = True
             if not a._spec.ndim and ndim and p not in op.logical and p not in op.settings:
                 # A number per example promotes as the 0-dim tensor that it is to the caller.
-                compute = compute or dtypes_of(op, _operands(args))[0]
+                compute = compute or _taken(dtypes_of(op, _operands(args))[0], args)
                 inner = hooks.to_dtype(inner, compute)
             if a._spec.ndim < ndim:
                 size, *rest = inner._spec.shape
                 inner = hooks.reshape(inner, (size, *(1,) * (ndim - a._spec.ndim), *rest))
         inners.append(inner)
     return batched(op.function(*inners), level, any_has)
+
+
+def _taken(compute: dtype, args: Sequence[Any]) -> dtype:
+    """In which operands are taken: those of `complex` and `polar` are real."""
+    real = not any([isinstance(a, Tensor) and a._spec.dtype.is_complex for a in args])
+    return compute.to_real() if real and compute.is_complex else compute
 
 
 def _operands(args: Sequence[Any]) -> tuple[Any, ...]:
