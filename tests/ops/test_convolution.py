@@ -340,3 +340,27 @@ def test_a_network_for_images_has_the_same_losses(torch: ModuleType) -> None:
     losses = script(T, 30)
     np.testing.assert_allclose(losses, script(torch, 30), atol=1e-5)
     assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize("taps", [1, 3])
+@pytest.mark.parametrize("last", [False, True], ids=["planes", "channels last"])
+def test_operands_that_repeat(taps: int, last: bool) -> None:
+    """Images, weights and gradients whose memory is read several times, as the gradient of a mean over all pixels is."""
+    gen = T.Generator().manual_seed(0)
+    sizes = ((2, 16, 6, 5), (8, 16, taps, taps), (2, 8, 7 - taps, 6 - taps))
+    dims: list[tuple[int, ...]] = [d for n in range(1, 5) for d in itertools.combinations(range(4), n)]
+    for which, repeated in itertools.product(range(3), dims):
+        whole = [T.randn(s, generator=gen, dtype=T.float64) for s in sizes]
+        if last:
+            whole = [t.contiguous(memory_format=T.channels_last) for t in whole]
+        narrow = whole[which][tuple(slice(0, 1) if k in repeated else slice(None) for k in range(4))]
+        whole[which] = narrow.expand(sizes[which])
+        assert 0 in whole[which].stride() or not any([sizes[which][k] > 1 for k in repeated])
+
+        def gradients(x: Any, w: Any, g: Any) -> Any:
+            x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+            y = F.conv2d(x, w)
+            return (y, *T.autograd.grad(y, (x, w), g))
+
+        for got, wanted in zip(gradients(*whole), gradients(*[t.contiguous() for t in whole]), strict=True):
+            assert T.allclose(got, wanted), (which, repeated)

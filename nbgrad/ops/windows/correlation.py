@@ -233,7 +233,7 @@ def _planes(sp: Spec) -> _Planes | None:
     for size, stride in zip(tuple(sp.shape)[:1:-1], sp.strides[:1:-1]):
         if size > 1:
             step = step or stride
-            if stride != step * line:
+            if not stride or stride != step * line:  # 0 where one pixel is read for all
                 return None
             line *= size
     return _Planes(sp.shape[0], sp.shape[1], line, sp.strides[0], sp.strides[1], step or 1)
