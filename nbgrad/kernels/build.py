@@ -125,16 +125,17 @@ def _text(module: str) -> str:
 def _settled(source: str, *what: Any) -> tuple[str, str, str]:
     """`source` without the imports of helpers that it does not use; a hash of all that decides its machine code; and one of what does so
     on every machine of a level. The helpers' text is inlined there, so it counts as well."""
-    assigned = set(re.findall(r"^(\w+) = ", source, re.MULTILINE))
-    used = set(re.findall(r"\w+", _IMPORT.sub("", source))) - assigned
     helpers = set()
+    if _IMPORT.search(source) is not None:
+        assigned = set(re.findall(r"^(\w+) = ", source, re.MULTILINE))
+        used = set(re.findall(r"\w+", _IMPORT.sub("", source))) - assigned
 
-    def kept(match: re.Match[str]) -> str:
-        module, names = match[1], [n for n in re.findall(r"\w+", match[2]) if n in used]
-        helpers.update([_text(module)] if names else [])
-        return f"from nbgrad.kernels.{module} import {', '.join(names)}\n" if names else ""
+        def kept(match: re.Match[str]) -> str:
+            module, names = match[1], [n for n in re.findall(r"\w+", match[2]) if n in used]
+            helpers.update([_text(module)] if names else [])
+            return f"from nbgrad.kernels.{module} import {', '.join(names)}\n" if names else ""
 
-    source = _IMPORT.sub(kept, source)
+        source = _IMPORT.sub(kept, source)
     decides = source, what, sorted(helpers), _makers()
     return source, digest((decides, machine()))[:20], digest(decides)[:20]
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.tables import cached
+
 Text = tuple[list[str], str]
 Fn = Callable[[list[str], Callable[[], str]], Text]
 
@@ -40,34 +42,39 @@ def define(
     """Registers a primitive's text, whose last assignment is the result. Pairs are (float32's, float64's)."""
     for column, kind in enumerate(kinds):
         text = source if isinstance(source, str) else source[column]
-        table = {name: _literal(kind, pair[column]) for name, pair in (SHARED | constants).items()}
-        table |= {"i2f": "i2f4", "wrap": "wrap4"} if kind == "f4" else {"i2f": "i2f8", "wrap": "wrap8"}
-        TEXT[kind, prim] = _instance(kind, params.split(), text, table)
+        own = {name: pair[column] for name, pair in constants.items()}
+        TEXT[kind, prim] = _instance(kind, params.split(), text, column, own)
 
 
 def define_double(prim: str, params: str, source: str, **constants: Any) -> None:
     """Registers a float64 primitive's text."""
-    table = {"i2f": "i2f8", "wrap": "wrap8"}
-    table |= {name: _literal("f8", pair[1]) for name, pair in SHARED.items()}
-    table |= {name: _literal("f8", value) for name, value in constants.items()}
-    TEXT["f8", prim] = _instance("f8", params.split(), source, table)
+    TEXT["f8", prim] = _instance("f8", params.split(), source, 1, constants)
 
 
 def define_wide(prim: str, params: str, source: str, **constants: Any) -> None:
     """Registers a float32 primitive whose text widens its arguments, computes in float64 and narrows the result."""
-    table = {"i2f": "i2f8", "wrap": "wrap8"}
-    table |= {name: _literal("f8", pair[1]) for name, pair in SHARED.items()}
-    table |= {name: _literal("f8", value) for name, value in constants.items()}
-    TEXT["f4", prim] = _instance("f8", params.split(), source, table)
+    TEXT["f4", prim] = _instance("f8", params.split(), source, 1, constants)
 
 
-def _instance(kind: str, params: list[str], source: str, table: dict[str, str]) -> Fn:
-    lines = [line.split("#")[0].strip() for line in source.splitlines()]
-    lines = [line for line in lines if line]
-    targets = [line.split("=", 1)[0].strip() for line in lines]
-    locals_, result = list(dict.fromkeys(targets)), targets[-1]
+@cached(8)
+def _shared(kind: str, column: int) -> dict[str, str]:
+    table = {name: _literal(kind, pair[column]) for name, pair in SHARED.items()}
+    return table | {"i2f": f"i2f{kind[1]}", "wrap": f"wrap{kind[1]}"}
+
+
+def _instance(kind: str, params: list[str], source: str, column: int, constants: dict[str, Any]) -> Fn:
+    """A text of which nothing is worked out before it is asked for: a program asks for a few of all."""
+
+    @cached(1)
+    def parts() -> tuple[dict[str, str], list[str], list[str]]:
+        lines = [line.split("#")[0].strip() for line in source.splitlines()]
+        lines = [line for line in lines if line]
+        table = _shared(kind, column) | {name: _literal(kind, value) for name, value in constants.items()}
+        return table, lines, [line.split("=", 1)[0].strip() for line in lines]
 
     def text(args: list[str], fresh: Callable[[], str]) -> Text:
+        table, lines, targets = parts()
+        locals_, result = list(dict.fromkeys(targets)), targets[-1]
         names = table | {name: fresh() for name in locals_} | dict(zip(params, args, strict=True))
 
         def spell(match: re.Match[str]) -> str:
