@@ -8,6 +8,7 @@ from nbgrad.linalg import qr, svd
 from nbgrad.memory.dtypes import float32
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.make.drawn import randn
+from nbgrad.ops.make.filled import ones
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
 
@@ -17,7 +18,7 @@ def get_approximate_basis(A: Tensor, q: int, niter: int | None = 2, M: Tensor | 
     `niter` times by going there and back."""
 
     def times(A: Tensor, M: Tensor | None, X: Tensor) -> Tensor:
-        found = matmul(A, X)
+        found: Tensor = A @ X  # which a sparse one knows, too
         return found if M is None else found - matmul(M, X)
 
     dtype = A.dtype if A.dtype.inexact else float32
@@ -46,7 +47,7 @@ def svd_lowrank(
     if m < n:
         A, M = A.mH, None if M is None else M.mH
     Q = get_approximate_basis(A, q, niter, M)
-    B = matmul(Q.mH, A)
+    B = (A.mH @ Q).mH if A.is_sparse else matmul(Q.mH, A)
     U, S, Vh = svd(B if M is None else B - matmul(Q.mH, M), full_matrices=False)
     U, V = matmul(Q, U), Vh.mH
     return (V, S, U) if m < n else (U, S, V)
@@ -70,4 +71,8 @@ def pca_lowrank(
         raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
+    if center and A.is_sparse:
+        if A.ndim != 2:
+            raise ValueError("pca_lowrank input is expected to be 2-dimensional tensor")
+        return svd_lowrank(A, q, niter, (A.mH @ ones((m, 1), dtype=A.dtype, device=A.device)).mH / m)
     return svd_lowrank(A - A.mean(dim=(-2,), keepdim=True) if center else A, q, niter)
