@@ -7,43 +7,32 @@ those at each place along a dimension (`Channels`).
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from nbgrad._holding import Forms, Holding, complete, held_in, history, naming
 from nbgrad.core.tensor import Tensor
+from nbgrad.exchange.files import WHOLE, rebuild_quantized
+from nbgrad.exchange.schemes import per_channel_affine as per_channel_affine
+from nbgrad.exchange.schemes import per_channel_affine_float_qparams as per_channel_affine_float_qparams
+from nbgrad.exchange.schemes import per_channel_symmetric as per_channel_symmetric
+from nbgrad.exchange.schemes import per_tensor_affine as per_tensor_affine
+from nbgrad.exchange.schemes import per_tensor_symmetric as per_tensor_symmetric
+from nbgrad.exchange.schemes import qscheme as qscheme
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.nn import functional as F
 from nbgrad.ops.host import printing
+from nbgrad.ops.host.typed import TypedStorage
 from nbgrad.ops.make.data import tensor
 from nbgrad.ops.views import join
 from nbgrad.ops.views.copy import to_dtype
 
-
-class qscheme:
-    """How whole numbers stand for real ones, such as `torch.per_tensor_affine`."""
-
-    __module__ = "nbgrad"
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
-
-
-per_tensor_affine, per_tensor_symmetric = qscheme("per_tensor_affine"), qscheme("per_tensor_symmetric")
-per_channel_affine, per_channel_symmetric = qscheme("per_channel_affine"), qscheme("per_channel_symmetric")
-per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
-
-# Each with the dtype of its whole numbers.
-_KINDS = {"quint8": dtypes.uint8, "qint8": dtypes.int8, "qint32": dtypes.int32}
+_KINDS = {kind.name: whole for kind, whole in WHOLE.items()}
 
 
 class Whole(NamedTuple):
@@ -112,7 +101,10 @@ class QuantizedTensor(Holding):
     __str__ = __repr__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return quantized, (self._held, self._kind, self._quantizer)
+        held, how = self._held, self._quantizer
+        stored = TypedStorage._of(held.untyped_storage(), self._kind)
+        lies = held.storage_offset(), tuple(held.shape), tuple(held.stride())
+        return rebuild_quantized, (stored, *lies, (how.scheme, *how), False, OrderedDict())
 
 
 def quantized(values: Tensor, kind: Any, quantizer: Any) -> QuantizedTensor:
@@ -120,6 +112,17 @@ def quantized(values: Tensor, kind: Any, quantizer: Any) -> QuantizedTensor:
     made = held_in(QuantizedTensor, values, tuple(values.shape))
     made._kind, made._quantizer = kind, quantizer
     return made
+
+
+def of_file(values: Tensor, kind: Any, scheme: qscheme, scale: Any, zero: Any, *axis: int) -> QuantizedTensor:
+    """What a file tells of one."""
+    if scheme is per_tensor_affine and not axis:
+        return quantized(values, kind, Whole(float(scale), int(zero)))
+    if scheme is not per_channel_affine or not axis or not 0 <= axis[0] < values.ndim:
+        raise RuntimeError(f"a quantised tensor has the scheme {scheme!r}")
+    if not len(scale) == len(zero) == values.shape[axis[0]]:
+        raise RuntimeError("a quantised tensor has another number of scales than of channels")
+    return quantized(values, kind, Channels(scale, zero, axis[0]))
 
 
 def _whole_dtype(d: Any, name: str) -> Any:
@@ -361,9 +364,10 @@ def q_per_channel_axis(input: Any) -> int:
 
 
 _MOVING = """
-    view reshape t transpose permute flatten ravel squeeze unsqueeze expand __getitem__ select narrow chunk split unbind index_select repeat
-    masked_select flip roll swapaxes swapdims movedim
+    view reshape t transpose permute flatten squeeze unsqueeze expand __getitem__ select narrow chunk split unbind index_select repeat
+    masked_select flip roll swapaxes swapdims movedim as_strided diagonal ravel tile unflatten unfold
 """
+_TURNING = "squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_"
 _STAYING = "clone detach contiguous cpu cuda pin_memory"
 
 
@@ -372,7 +376,7 @@ def _move(name: str, uniform: bool) -> None:
 
     def function(self: Any, *args: Any, **named: Any) -> Any:
         if uniform and isinstance(self._quantizer, Channels):
-            return _of_channel(self, name, args)
+            return _of_channel(self, name, *args, **named)
         found = move(self._held, *args, **named)
         if isinstance(found, tuple):
             return tuple([self.with_values(one) for one in found])
@@ -381,20 +385,126 @@ def _move(name: str, uniform: bool) -> None:
     form(name)(function)
 
 
-def _of_channel(self: Any, name: str, args: Any) -> Any:
-    """One channel by itself has one scale."""
+def _of_channel(self: Any, name: str, *args: Any, **named: Any) -> Any:
+    """What a view makes of scales that stand along a dimension: those of the channels that it shows, or one, where it shows one."""
+    view = _VIEWS.get(name)
+    if view is None or (name == "__getitem__" and not _is_basic(args[0])):
+        raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+    return view(self, *args, **named)
+
+
+def _is_basic(index: Any) -> bool:
+    each = index if isinstance(index, tuple) else (index,)
+    return all([i is None or i is Ellipsis or type(i) in (int, slice) for i in each])
+
+
+def _select(self: Any, dim: int, index: int) -> Any:
+    how, d = self._quantizer, wrap_dim(dim, self.ndim)
+    values = self._held.select(d, index)
+    if not isinstance(how, Channels):
+        return self.with_values(values)
+    if d == how.axis:
+        return self.with_values(values, _one(how.scales[index], how.zeros[index]))
+    return self.with_values(values, how._replace(axis=how.axis - (d < how.axis)))
+
+
+def _one(scale: Tensor, zero: Tensor) -> Whole:
+    return Whole(float(np.float32(scale.item())), int(zero.item()))
+
+
+def _slice(self: Any, dim: int, part: slice) -> Any:
+    how, d = self._quantizer, wrap_dim(dim, self.ndim)
+    values = self._held[(*[slice(None)] * d, part)]
+    if not isinstance(how, Channels) or d != how.axis:
+        return self.with_values(values)
+    scales, zeros = how.scales[part], how.zeros[part]
+    return self.with_values(values, _one(scales, zeros) if len(scales) == 1 else Channels(scales, zeros, d))
+
+
+def _unsqueeze(self: Any, dim: int) -> Any:
+    how, d = self._quantizer, wrap_dim(dim, self.ndim + 1)
+    values = self._held.unsqueeze(d)
+    if not isinstance(how, Channels):
+        return self.with_values(values)
+    return self.with_values(values, how._replace(axis=how.axis + (d <= how.axis)))
+
+
+def _squeeze(self: Any, dim: Any = None) -> Any:
     how = self._quantizer
-    index = (
-        args[0] if name == "__getitem__" else args[1] if name == "select" and args[0] == how.axis else None
+    asked = range(self.ndim) if dim is None else dim if isinstance(dim, tuple) else (dim,)
+    gone = [d for d in {wrap_dim(d, self.ndim) for d in asked} if self.shape[d] == 1]
+    if how.axis in gone:
+        raise RuntimeError(
+            "Squeeze is only possible on non-axis dimension for Per-Channel Quantized Tensors."
+        )
+    return self.with_values(
+        self._held.squeeze(tuple(gone)), how._replace(axis=how.axis - sum([d < how.axis for d in gone]))
     )
-    if isinstance(index, int) and (name == "select" or how.axis == 0):
-        own = Whole(float(np.float32(how.scales[index].item())), int(how.zeros[index].item()))
-        return self.with_values(self._held.select(how.axis, index), own)
-    raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+
+
+def _index(self: Any, index: Any) -> Any:
+    each = list(index) if isinstance(index, tuple) else [index]
+    if Ellipsis in each:
+        k = each.index(Ellipsis)
+        each[k : k + 1] = [slice(None)] * (self.ndim - sum([i is not None for i in each]) + 1)
+    found, d = self, 0
+    for i in each:
+        if isinstance(i, int):
+            found = _select(found, d, i)
+            continue
+        found = _unsqueeze(found, d) if i is None else _slice(found, d, i)
+        d += 1
+    return found
+
+
+def _narrow(self: Any, dim: int, start: int, length: int) -> Any:
+    self._held.narrow(dim, start, length)  # which judges them
+    return _slice(self, dim, slice(start, start + length))
+
+
+def _cut(name: str) -> Callable[..., Any]:
+    def pieces(self: Any, size: Any, dim: int = 0) -> Any:
+        lengths = [part.shape[dim] for part in getattr(self._held, name)(size, dim)]
+        ends = np.cumsum([0, *lengths]).tolist()
+        return tuple([_slice(self, dim, slice(*pair)) for pair in pairwise(ends)])
+
+    return pieces
+
+
+_VIEWS: dict[str, Callable[..., Any]] = {
+    "__getitem__": _index,
+    "select": _select,
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "narrow": _narrow,
+    "chunk": _cut("chunk"),
+    "split": _cut("split"),
+    "unbind": lambda self, dim=0: tuple([_select(self, dim, k) for k in range(self.shape[dim])]),
+}
 
 
 for _name in _MOVING.split():
     _move(_name, True)
+form("view_as")(lambda self, other: forms["view"](self, tuple(other.shape)))
+form("expand_as")(lambda self, other: forms["expand"](self, tuple(other.shape)))
+
+
+def _turn(name: str) -> None:
+    """A view in place: what is held becomes it."""
+    turned = forms[name[:-1]]
+
+    def function(self: Any, *args: Any, **named: Any) -> Any:
+        found = turned(self, *args, **named)
+        self._held, self._quantizer = found._held, found._quantizer
+        self._spec = found._spec
+        return self
+
+    form(name)(function)
+
+
+for _name in _TURNING.split():
+    _turn(_name)
+form("detach_")(lambda self: self)
 for _name in _STAYING.split():
     _move(_name, False)
 form("__iter__")(lambda self: iter([forms["__getitem__"](self, k) for k in range(len(self._held))]))
@@ -402,6 +512,7 @@ form("__len__")(lambda self: len(self._held))
 for _name in ("stride", "storage_offset", "is_contiguous", "data_ptr", "is_pinned", "is_shared"):
     form(_name)(lambda self, *args, name=_name, **named: getattr(self._held, name)(*args, **named))
 form("element_size")(lambda self: self._held.element_size())
+QuantizedTensor.nbytes = property(lambda self: self._held.nbytes, doc="How many bytes its elements have.")  # type: ignore[assignment]
 
 
 def _turned(name: str) -> property:
@@ -477,6 +588,7 @@ _ROUNDED = """
 for _name in _ROUNDED.split():
     _again(_name, getattr(F, _name, None) or getattr(Tensor, _name))
 _again("mean", Tensor.mean)
+_again("std", Tensor.std)
 _again("masked_fill", Tensor.masked_fill)
 
 
@@ -511,11 +623,44 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
             "quantized Tensor"
         )
     if isinstance(src, QuantizedTensor):
+        if src.dtype is not self.dtype:
+            raise RuntimeError(
+                "Expected self.scalar_type() == src.scalar_type() to be true, but got false.  "
+                "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+            )
         self._held.copy_(src._held)
         self._quantizer = src._quantizer
     else:
         self._held.copy_(_numbers(src.expand(self.shape).float(), self.dtype, self._quantizer))
     return self
+
+
+@form("__setitem__")
+def setitem(self: Any, index: Any, value: Any) -> None:
+    """Elements are written as `copy_` writes them, by the scale of what is written to."""
+    if not isinstance(self, QuantizedTensor) or (
+        isinstance(value, QuantizedTensor) and value.dtype is not self.dtype
+    ):
+        copy_(self, value)
+    if not _is_basic(index):
+        if isinstance(self._quantizer, Channels):
+            raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+        real = value if isinstance(value, Tensor) else tensor(float(value))
+        self._held[index] = _numbers(dequantize(real), self.dtype, self._quantizer)
+        return
+    part = forms["__getitem__"](self, index)
+    if isinstance(value, QuantizedTensor):
+        value = dequantize(value)
+    copy_(part, value if isinstance(value, Tensor) else tensor(float(value)))
+
+
+def _written(name: str) -> None:
+    dense = forms[name[:-1]]
+    form(name)(lambda self, *args, **named: copy_(self, dense(self, *args, **named)))
+
+
+for _name in ("relu_", "hardtanh_", "masked_fill_"):
+    _written(_name)
 
 
 @form("fill_")
@@ -532,6 +677,17 @@ def item(self: Any) -> float:
 
 
 form("__float__")(item)
+form("argsort")(lambda input, *args, **named: input._held.argsort(*args, **named))
+form("msort")(lambda input: forms["sort"](input, 0)[0])
+
+
+@form("__bool__")
+def truth(self: Any) -> bool:
+    if self.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(item(self))
+
+
 form("empty_like")(lambda input, **named: input.with_values(input._held.clone()))
 
 

@@ -35,6 +35,7 @@ import numpy as np
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty, set_requires_grad, storage_of, wrap
 from nbgrad.exchange import classes
+from nbgrad.exchange.schemes import SCHEMES
 from nbgrad.memory import backend
 from nbgrad.memory import dtypes as _dtypes
 from nbgrad.memory.device import device, gpus
@@ -168,6 +169,31 @@ def rebuild_sparse(layout: object, data: tuple[Any, ...]) -> Any:
     return classes.known["sparse"](at, values, size, whole[0] if whole else None)
 
 
+def rebuild_quantized(
+    stored: Any,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    told: object,
+    requires_grad: object,
+    backward_hooks: object,
+) -> Any:
+    """A quantised tensor: its whole numbers in memory, and the scheme by which they stand for real ones with what that needs."""
+    kind = stored.dtype if type(stored) is TypedStorage else None
+    if kind not in WHOLE or not isinstance(told, tuple):
+        raise UnpicklingError("a quantised tensor has no whole numbers, or no scheme")
+    memory = TypedStorage._of(stored._untyped_storage, WHOLE[kind])
+    values = rebuild_tensor(memory, offset, size, stride, False, backward_hooks)
+    return classes.known["quantized"](values, kind, *told)
+
+
+def rebuild_nested(buffer: object, sizes: object, strides: object, offsets: object) -> Any:
+    """A nested tensor: its parts in one buffer, and of each the sizes and strides, and where it begins."""
+    if not all([isinstance(t, Tensor) for t in (buffer, sizes, strides, offsets)]):
+        raise UnpicklingError("a nested tensor has no buffer, or no sizes that serve here")
+    return classes.known["nested"](buffer, sizes, strides, offsets)
+
+
 def rebuild_parameter(data: object, requires_grad: bool, backward_hooks: object) -> Any:
     if not isinstance(data, Tensor):
         raise UnpicklingError("a parameter has no tensor")
@@ -232,36 +258,50 @@ def encode(text: str, encoding: str) -> bytes:
 
 
 _UNTYPED = StorageKind(_dtypes.uint8)
+# The dtypes of quantised tensors, each with that of its whole numbers.
+WHOLE: dict[Any, dtype] = {
+    _dtypes.quint8: _dtypes.uint8,
+    _dtypes.qint8: _dtypes.int8,
+    _dtypes.qint32: _dtypes.int32,
+}
 
 
 def _kinds() -> dict[tuple[str, str], Any]:
     dtypes = {("torch", d.name): d for d in (*_dtypes.all_dtypes, *_dtypes.kept_dtypes)}
-    return dtypes | {("torch", f"{d.scalar_name}Storage"): StorageKind(d) for d in _dtypes.all_dtypes}
+    return dtypes | {
+        ("torch", f"{d.scalar_name}Storage"): StorageKind(d) for d in (*_dtypes.all_dtypes, *WHOLE)
+    }
 
 
-_NAMES: dict[tuple[str, str], Any] = {
-    ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
-    ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_of,
-    ("torch.storage", "UntypedStorage"): _UNTYPED,
-    ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
-    ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
-    ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse,
-    ("torch._utils", "_rebuild_wrapper_subclass"): rebuild_wrapper,
-    ("torch.serialization", "_get_layout"): get_layout,
-    ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
-    ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
-    ("torch", "Tensor"): Tensor,
-    ("torch", "Size"): Size,
-    ("torch", "device"): device,
-    ("collections", "OrderedDict"): OrderedDict,
-    ("collections", "Counter"): Counter,
-    ("builtins", "set"): set,
-    ("builtins", "complex"): complex,
-    ("_codecs", "encode"): encode,
-} | _kinds()
+_NAMES: dict[tuple[str, str], Any] = (
+    {
+        ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+        ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_of,
+        ("torch.storage", "UntypedStorage"): _UNTYPED,
+        ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
+        ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
+        ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse,
+        ("torch._utils", "_rebuild_wrapper_subclass"): rebuild_wrapper,
+        ("torch._utils", "_rebuild_qtensor"): rebuild_quantized,
+        ("torch._utils", "_rebuild_nested_tensor"): rebuild_nested,
+        ("torch.serialization", "_get_layout"): get_layout,
+        ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
+        ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
+        ("torch", "Tensor"): Tensor,
+        ("torch", "Size"): Size,
+        ("torch", "device"): device,
+        ("collections", "OrderedDict"): OrderedDict,
+        ("collections", "Counter"): Counter,
+        ("builtins", "set"): set,
+        ("builtins", "complex"): complex,
+        ("_codecs", "encode"): encode,
+    }
+    | _kinds()
+    | {("torch", name): scheme for name, scheme in SCHEMES.items()}
+)
 _TENSORS = (rebuild_tensor, rebuild_tensor_of, rebuild_meta, rebuild_wrapper)
 _SPELLED = {id(thing): name for name, thing in _NAMES.items()} | {id(codecs.encode): ("_codecs", "encode")}
-_KINDS = {d: _NAMES["torch", f"{d.scalar_name}Storage"] for d in _dtypes.all_dtypes}
+_KINDS = {d: _NAMES["torch", f"{d.scalar_name}Storage"] for d in (*_dtypes.all_dtypes, *WHOLE)}
 _safe: dict[tuple[str, str], Any] = {}  # what the user trusts
 
 

@@ -326,11 +326,11 @@ def median(
     tensor(1.)
     """
     d = input.dtype if dtype is None else dtypes.to_dtype(dtype)
-    if not d.is_floating_point:
-        raise ValueError(f"input expected to be a floating point tensor but got {d!r}")
-    filled = _filled(input.to(d), mask, math.nan)
+    filled = _filled(input.to(d if d.is_floating_point else dtypes.float32), mask, math.nan)
     found: Tensor = filled.nanmedian(dim, keepdim)[0]
-    return found
+    if not d.is_floating_point and bool(found.isnan().any()):
+        raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
+    return found.to(d)
 
 
 @_of_masked

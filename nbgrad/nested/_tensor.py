@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import accumulate, count
 from operator import itemgetter
 from typing import Any
 
@@ -19,8 +19,9 @@ from nbgrad.base.tables import cached
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.exchange.files import rebuild_nested
 from nbgrad.memory import dtypes
-from nbgrad.memory.layout import Ints, Size, no_ints, wrap_dim
+from nbgrad.memory.layout import Ints, Size, contiguous_strides, no_ints, wrap_dim
 from nbgrad.ops.host import printing
 from nbgrad.ops.host.attributes import layout as _layout
 from nbgrad.ops.host.attributes import strided
@@ -225,11 +226,18 @@ class Strided(Nested):
     __str__ = __repr__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _again, (self._held.detach(), self._sizes, self.requires_grad)
+        held = self._held.detach().requires_grad_(self.requires_grad)
+        begins = [0, *accumulate(map(math.prod, self._sizes))][: len(self._sizes)]
+        told = self._sizes, [contiguous_strides(size) for size in self._sizes], begins
+        return rebuild_nested, (held, *[tensor([*part], dtype=dtypes.int64) for part in told])
 
 
-def _again(values: Tensor, sizes: tuple[Ints, ...], requires_grad: bool) -> Tensor:
-    return in_parts(values, sizes).requires_grad_(requires_grad)
+def of_file(buffer: Tensor, sizes: Tensor, strides: Tensor, begins: Tensor) -> Tensor:
+    """What a file tells of one, whose parts must lie in the buffer."""
+    told = [tuple(t.tolist()) for t in (sizes, strides, begins)]
+    parts = [buffer.detach().as_strided(*lies) for lies in zip(*told, strict=True)]
+    values = cat([part.reshape(-1) for part in parts]) if parts else buffer.detach()
+    return in_parts(values, [tuple(part.shape) for part in parts]).requires_grad_(buffer.requires_grad)
 
 
 def in_parts(values: Tensor, sizes: Sequence[Ints]) -> Strided:

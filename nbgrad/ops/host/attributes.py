@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from nbgrad.base.warn import warn_once
 from nbgrad.core.arguments import before_guard
 from nbgrad.core.tensor import Tensor, fix, hooks, wrap
 from nbgrad.dispatch.stanza import method
@@ -91,7 +92,8 @@ def adjoint(input: Tensor) -> Tensor:
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
     if not input.ndim:
-        return hooks.alias(input)
+        warn_once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().")
+        return hooks.conj(input) if input.is_complex() else hooks.alias(input)
     turned: Tensor = conj(transpose(input, -2, -1))
     return turned
 

@@ -148,7 +148,7 @@ def _H(self: Tensor) -> Tensor:
     """
     if self.ndim == 0:
         warn_once(f"Tensor.H is deprecated on 0-D tensors. {_CONJUGATE}")
-        return self
+        return hooks.conj(self)
     if self.ndim != 2:
         batches = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
         raise RuntimeError(
@@ -168,7 +168,7 @@ def _of_matrices(name: str, advice: str) -> property:
     def turned(self: Tensor) -> Tensor:
         if self.ndim == 0:
             warn_once(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
-            return self
+            return hooks.conj(self) if conjugated else self
         if self.ndim == 1:
             raise RuntimeError(
                 f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
