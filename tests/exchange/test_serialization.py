@@ -396,8 +396,8 @@ PICKLES: dict[str, tuple[bytes, str]] = {
         "described in two ways",
     ),
     "unknown kind": (
-        tensor(stored("torch QInt8Storage"), 0, (1,), (1,)),
-        "GLOBAL torch.QInt8Storage",
+        tensor(stored("torch QUInt4x2Storage"), 0, (1,), (1,)),
+        "GLOBAL torch.QUInt4x2Storage",
     ),
     "past the end": (tensor(stored(), 0, (5,), (1,)), "reaches element 4 of a storage of 4"),
     "past by stride": (tensor(stored(), 1, (2,), (3,)), "reaches element 4 of a storage of 4"),
