@@ -77,7 +77,6 @@ from nbgrad._quantized import q_per_channel_scales as q_per_channel_scales
 from nbgrad._quantized import q_per_channel_zero_points as q_per_channel_zero_points
 from nbgrad._quantized import q_scale as q_scale
 from nbgrad._quantized import q_zero_point as q_zero_point
-from nbgrad._quantized import qscheme as qscheme
 from nbgrad._quantized import quantize_per_channel as quantize_per_channel
 from nbgrad._quantized import quantize_per_tensor as quantize_per_tensor
 from nbgrad._quantized import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
@@ -163,6 +162,7 @@ from nbgrad.dispatch.stanza import elementwise as elementwise
 from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
 from nbgrad.exchange.files import load as load
 from nbgrad.exchange.files import save as save
+from nbgrad.exchange.schemes import qscheme as qscheme
 from nbgrad.futures import Future as Future
 from nbgrad.jit import fork as fork
 from nbgrad.jit import wait as wait
