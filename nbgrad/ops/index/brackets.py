@@ -29,7 +29,7 @@ from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Marked, Spec, spec
 from nbgrad.ops.index import named
-from nbgrad.ops.index.gather import _fill_marked, _masked_put
+from nbgrad.ops.index.gather import _fill_marked, _masked_put, _read_first
 from nbgrad.ops.index.place import (
     OUTSIDE,
     Fault,
@@ -872,14 +872,19 @@ def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: boo
     if taken > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {taken})")
     place = _place(self, indices, _kept(self, values))
-    if not accumulate and values.numel() == 1 and [x.dtype for x in indices] == [dtypes.bool_]:
+    if _fills(indices, values, accumulate):
         if bytes_in:
             raise RuntimeError(_FILLED_BYTES)
         values = to_dtype(
             reshape(values, ()) if values.ndim > 1 else values, self.dtype
         )  # a fill: any is fine
+        values = _read_first(self, values)
     _check_put(self, values, place)
     return values, place
+
+
+def _fills(indices: Sequence[Tensor], values: Tensor, accumulate: bool) -> bool:
+    return not accumulate and values.numel() == 1 and [x.dtype for x in indices] == [dtypes.bool_]
 
 
 @method
@@ -900,8 +905,10 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @method
 @puts_at(True, _index_put, _index_put_add)
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    fills = _fills(indices, values, accumulate)
     values, place = _indices("index_put_", input, indices, values, accumulate)
-    no_overlap(input, *indices)
+    if not fills:
+        no_overlap(input, *indices)
     return _put_(
         _index_put_add if accumulate else _index_put, input, values, place, "add" if accumulate else "write"
     )

@@ -20,7 +20,7 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked, Spec, spec
-from nbgrad.ops.index.gather import _masked_put
+from nbgrad.ops.index.gather import _masked_put, _read_first
 from nbgrad.ops.index.place import (
     OUTSIDE,
     Named,
@@ -353,6 +353,7 @@ class _Filling:
                 return False
             if value._spec.ndim:
                 return _put_masked(t, given[0], self.dim, value, quiet)
+            value = _read_first(t, value)
         elif kind is not int and kind is not float:
             return False
         elif (
