@@ -64,7 +64,7 @@ def create_selective_checkpoint_contexts(
     `policy(context, operator, *args, **kwargs)` says so. What is kept must not be written to, unless that is allowed.
 
     >>> from functools import partial
-    >>> from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> from nbgrad.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
     >>> keep = partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
     >>> x = torch.eye(2, requires_grad=True)
     >>> checkpoint(lambda x: torch.mm(x, x).exp().sum(), x, use_reentrant=False, context_fn=keep).backward()
