@@ -386,6 +386,10 @@ def function(b: Any, name: str, args: list[Any], named: dict[str, Value], f: Any
             return args[0].count if isinstance(args[0], Listed) else const(len(args[0].items))
     if name in _MADE:
         return _made(b, name, args, named)
+    if name in ("eye", "identity"):
+        given = [x for x in args if not (isinstance(x, Object) and _is_dtype(x.value))]
+        real = b.by_name(name, given, {k: x for k, x in named.items() if k != "dtype"})
+        return complex_of(real, b.by_name("zeros_like", [real], {}))
     if name in _CONVERTED and (name not in _PARTWISE or len(args) + len(named) > 1):
         return _array(b, name, args, named)
     if name in complex_texts.EACH and len(args) == 1 and not named:

@@ -208,6 +208,18 @@ def made(c, a):
     return y.sum().real * y.T.imag[0] + y.size + y.shape[0] + len(y)
 
 
+def evolved(a, n):
+    one = np.eye(2, dtype=np.complex128)
+    h = np.zeros((2, 2), complex)
+    h[0, 1] = h[1, 0] = 0.5 * a
+    h[1, 1] = a * a
+    step = np.linalg.solve(one + 0.3j * h, one - 0.3j * h)
+    u = np.identity(2, np.complex128)
+    for _ in range(n):
+        u = step @ u
+    return abs(u[1, 0]) ** 2 + np.linalg.norm(u + np.linalg.inv(step))
+
+
 def predicates(z, c):
     s = 0.0
     for v in z:
