@@ -988,7 +988,8 @@ def _sum_through(s: Any, at: str) -> tuple[str, set[str]] | None:
         if len(hits) != 1 or sum(at in names(e) for q in _flat(s) for e in exprs(q)) != 1:
             return None
         name, last = hits[0]
-        inside = {name} if last == Name(name) else _sum_of(s.body, name, last)
+        stays = last == Name(name) and not any(name in names(e) for q in _flat(s)[1:] for e in exprs(q))
+        inside = {name} if stays else _sum_of(s.body, name, last)
         if inside is None or any(n in names(e) for n in inside for e in exprs(s) if e != last):
             return None
         return name, inside

@@ -69,6 +69,19 @@ def sets_and_adds_at_other_places(x, m):
     return y[1] * y[2] + np.sum(y) + np.sum(w * m[:3])
 
 
+def handed_on_and_read(x):
+    s = x[0]
+    y = np.zeros(len(x))
+    for i in range(len(x)):
+        t = s
+        for k in range(len(x)):
+            u = t
+            y[k] += u * u * x[k]
+            t = u
+        s = t + x[i]
+    return s + y.sum()
+
+
 def copies_with_new_axes(x):
     y = x.copy()
     t = y[:, None].copy()
@@ -96,6 +109,7 @@ CASES: dict[Any, Any] = {
     along_the_only_axis: (X, M),
     logarithms_of_a_base: (X,),
     sets_and_adds_at_other_places: (X, M),
+    handed_on_and_read: (X,),
     copies_with_new_axes: (X,),
     one_array_by_several_names: (X,),
 }
