@@ -784,7 +784,7 @@ def select(input: SparseTensor, dim: int, index: int) -> Tensor:
     there = (p.at[d] == k).nonzero().reshape(-1)
     held = index_select(input._held, 0, there)
     if n == 1:
-        return sums.sum(held, 0)
+        return to_dtype(sums.sum(held, 0), input.dtype)
     at = index_select(dense_cat([p.at[:d], p.at[d + 1 :]]), 1, there)
     return made(Pattern(at, (*p.sizes[:d], *p.sizes[d + 1 :]), p.whole), held)
 
@@ -795,6 +795,9 @@ def brackets(self: Any, key: Any) -> Tensor:
         refuse("index")
     found: Any = self
     keys, d = key if isinstance(key, tuple) else (key,), 0
+    if [one for one in keys if one is Ellipsis] == [Ellipsis]:
+        k = [one is Ellipsis for one in keys].index(True)
+        keys = (*keys[:k], *[slice(None)] * (self.dim() - len(keys) + 1), *keys[k + 1 :])
     for one in keys:
         if isinstance(one, int) and not isinstance(one, bool):
             size = tuple(found.shape)[d]
@@ -806,6 +809,38 @@ def brackets(self: Any, key: Any) -> Tensor:
         else:
             refuse("as_strided" if isinstance(one, slice) else "index")
     return found
+
+
+@form("unbind")
+def unbind(input: SparseTensor, dim: int = 0) -> tuple[Tensor, ...]:
+    return tuple([select(input, dim, k) for k in range(tuple(input.shape)[_dim(dim, input)])])
+
+
+@form("narrow_copy")
+def narrow_copy(self: SparseTensor, dim: int, start: int, length: int) -> SparseTensor:
+    p, sizes = self._pattern, tuple(self.shape)
+    if not 0 <= dim < len(sizes):
+        raise RuntimeError(f"Dimension {dim} out of range. Expecting 0 <= dim < {len(sizes)}.")
+    if not 0 <= start <= sizes[dim] - length or length < 0:
+        raise RuntimeError(
+            f"Invalid range to narrow. range(start, start+length) must be a subset of range(0, {sizes[dim]})."
+        )
+    if dim >= len(p.sizes):
+        return made(p, self._held.narrow(dim - len(p.sizes) + 1, start, length).clone())
+    there = ((p.at[dim] >= start) & (p.at[dim] < start + length)).nonzero().reshape(-1)
+    at = index_select(p.at, 1, there)
+    at[dim] -= start
+    return made(
+        Pattern(at, (*p.sizes[:dim], length, *p.sizes[dim + 1 :]), p.whole),
+        index_select(self._held, 0, there),
+    )
+
+
+@form("any")
+def any_(input: SparseTensor, *dims: Any, **named: Any) -> Tensor:
+    if dims or named:
+        refuse("any")
+    return input._held.any()
 
 
 @form("__iter__")

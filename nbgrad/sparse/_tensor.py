@@ -5,6 +5,7 @@ Its history is that of its values. What it is asked for that stands in no form (
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 from nbgrad._holding import Forms, Holding, held_in, history, naming
@@ -248,7 +249,7 @@ def _judged(at: Tensor, values: Tensor, size: Any) -> Ints:
 def of_dense(x: Tensor, dims: int) -> SparseTensor:
     """The elements of a dense tensor that are not zero, by the indices of its first dimensions."""
     sizes = tuple(x.shape)[:dims]
-    flat = x.reshape(-1, *tuple(x.shape)[dims:])
+    flat = x.reshape(math.prod(sizes), *tuple(x.shape)[dims:])
     some = flat.detach() != 0
     if some.ndim > 1:
         some = some.flatten(1).any(1)
