@@ -317,6 +317,9 @@ for call in (lambda: make_functional(norm), lambda: combine_state_for_ensemble([
         call()
     except RuntimeError as error:
         print(error)
+from functorch.compile import make_boxed_compiler, make_boxed_func, min_cut_rematerialization_partition
+boxed = make_boxed_func(lambda a, b: a - b)
+print(boxed([torch.tensor(3), 1]), boxed._boxed_call, make_boxed_compiler(lambda program, inputs: program)(max, None)([2, 3]))
 """
 
 
