@@ -418,7 +418,7 @@ def jacfwd(
 
         def push(*directions: Tensor) -> Any:
             moving = tree_unflatten(directions, in_structure)
-            got = _jvp(of_chosen, (picked,), (moving,), False, has_aux, (args, kwargs))
+            got = _jvp(of_chosen, (picked,), (moving,), False, has_aux, picked)  # others are not written
             _check_real("jacfwd", got[0], "outputs")
             moved, found["structure"] = tree_flatten(got[1])
             found["shapes"] = [tuple(m.shape) for m in moved]

@@ -223,7 +223,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if not isinstance(input, Tensor):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     own, their = list(input.shape), list(other.shape)
-    b = other._held if alpha == 1 else other._held * alpha
+    b = other._held if alpha == 1 else to_dtype(other._held, _common(input, other)) * alpha
     if not isinstance(input, SparseTensor):
         if own != their:
             raise RuntimeError(
