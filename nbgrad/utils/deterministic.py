@@ -10,8 +10,15 @@ from types import ModuleType
 from typing import Any, Final
 
 from nbgrad.base.switches import determinism
+from nbgrad.base.tables import DEFAULT_DTYPE, forget
 
 _MODES: Final = ("default", "warn", "error")
+
+
+def _switch(level: int | None = None, fills: bool | None = None) -> None:
+    determinism.level = determinism.level if level is None else level
+    determinism.fills = determinism.fills if fills is None else fills
+    forget(DEFAULT_DTYPE)  # tables of what is made hold memory that nothing was put into, too
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -28,7 +35,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise TypeError(
                 f"_set_deterministic_algorithms(): argument {name} must be bool, not {type(value).__name__}"
             )
-    determinism.level = (1 if warn_only else 2) if mode else 0
+    _switch(level=(1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -76,7 +83,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         debug_mode = _MODES.index(debug_mode)
     if debug_mode not in (0, 1, 2):
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
-    determinism.level = int(debug_mode)
+    _switch(level=int(debug_mode))
 
 
 fill_uninitialized_memory = True
@@ -87,7 +94,7 @@ class _Deterministic(ModuleType):
         if name == "fill_uninitialized_memory" and not isinstance(value, bool):
             raise RuntimeError(f"expected a bool, but got {type(value).__name__}")
         if name == "fill_uninitialized_memory":
-            determinism.fills = value
+            _switch(fills=value)
         super().__setattr__(name, value)
 
 
