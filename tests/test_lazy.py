@@ -57,3 +57,19 @@ def test_all_of_nn_at_once() -> None:
     code = "from nbgrad.nn import *; print(Sequential(Linear(2, 1)), functional.__name__, init.__name__, Parameter.__name__)"
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert shown.splitlines()[-1] == ") nbgrad.nn.functional nbgrad.nn.init Parameter", shown
+
+
+WHILE_TRACED = """
+import nbgrad as torch
+class Asks(torch.nn.Module):
+    def forward(self, x):
+        return x if torch.jit.is_tracing() else x + 1  # the first to name torch.jit
+torch.fx.symbolic_trace(Asks())
+layer = torch.nn.Linear(2, 1)
+print(*torch.jit.trace_module(layer, {"forward": torch.ones(1, 2)})(torch.ones(1, 2)).shape)
+"""
+
+
+def test_what_comes_while_a_program_is_traced_keeps_nothing_of_that() -> None:
+    shown = subprocess.run([sys.executable, "-c", WHILE_TRACED], capture_output=True, text=True)
+    assert (shown.stdout, shown.returncode) == ("1 1\n", 0), shown.stderr

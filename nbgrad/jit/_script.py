@@ -154,7 +154,10 @@ class TracedModule(RecursiveScriptModule):
     """What `torch.jit.trace` makes of the modules within one, which go by their own names."""
 
     __module__ = "torch.jit._trace"
-    __call__ = Module.__call__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Asked for here: this class may come into being while `fx` traces, which has put something else there.
+        return Module.__call__(self, *args, **kwargs)
 
     def _get_name(self) -> str:
         return self.original_name
