@@ -1,6 +1,7 @@
 """The case table itself, and what can be checked of every case without torch: values, gradients, forms."""
 
 import warnings
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,33 @@ def test_raw_rule_is_registered_rule(case: OpCase) -> None:
                 assert not r.requires_grad
                 rtol, atol = (1e-13, 1e-14) if case.rounds else (1e-15, 1e-16)
                 np.testing.assert_allclose(array(r), array(t), rtol, atol, err_msg=sample.label)
+
+
+@pytest.mark.slow
+@each([c for c in differentiable() if not c.elementwise and "float64" in c.dtypes])
+def test_gradients_that_repeat_are_gradients(case: OpCase) -> None:
+    """One number may arrive for a whole dimension, as behind a mean: what a rule makes of that is what it makes of a copy."""
+    for sample in samples(case, "float64", layouts=False):
+        tensors = sample.tensors(T, requires_grad=True)
+        inputs = [t for t in tensors if t.requires_grad]
+        outputs = [t for t in leaves(case.fn(T, *tensors)) if hasattr(t, "dtype") and t.requires_grad]
+        rank = max([t.ndim for t in outputs], default=0)
+        for repeated in chain(*[combinations(range(rank), n + 1) for n in range(rank)]):
+            seeds = [derive.cotangent(T, t, i).detach() for i, t in enumerate(outputs)]
+            seeds = [_repeated(t, repeated) for t in seeds]
+            got, want = (
+                T.autograd.grad(outputs, inputs, g, retain_graph=True, allow_unused=True)
+                for g in (seeds, [t.contiguous() for t in seeds])
+            )
+            for one, other in zip(got, want, strict=True):
+                if other is not None:
+                    about = f"{sample.label}, repeated along {repeated}"
+                    np.testing.assert_allclose(array(one), array(other), 1e-9, 1e-11, err_msg=about)
+
+
+def _repeated(t: Any, dims: tuple[int, ...]) -> Any:
+    first = t[tuple([slice(0, 1) if d in dims else slice(None) for d in range(t.ndim)])]
+    return first.clone().expand(t.shape)
 
 
 def test_every_pointwise_name_has_cases_in_every_dtype() -> None:
