@@ -46,62 +46,20 @@ Pair: TypeAlias = tuple[Expr, Expr]
 Number: TypeAlias = Expr | Pair
 
 # Of the first argument, or of as many as it says: what is done is done to either part.
-_PARTWISE = {
-    **dict.fromkeys(
-        ("copy", "ravel", "flatten", "reshape", "transpose", "swapaxes", "moveaxis", "roll", "flip"), 1
-    ),
-    **dict.fromkeys(
-        ("fliplr", "flipud", "rot90", "squeeze", "expand_dims", "broadcast_to", "atleast_1d", "take"), 1
-    ),
-    **dict.fromkeys(
-        ("concatenate", "stack", "hstack", "vstack", "column_stack", "sum", "mean", "cumsum", "diff"), 1
-    ),
-    **dict.fromkeys(
-        ("diag", "diagonal", "trace", "tile", "repeat", "tril", "triu", "ascontiguousarray", "delete"), 1
-    ),
-    **dict.fromkeys(
-        ("split", "array_split", "hsplit", "vsplit", "item", "compress", "pad", "gradient", "trapezoid"), 1
-    ),
-    **{"append": 2, "linspace": 2},
-}
+_OF_EITHER_PART = """
+    copy ravel flatten reshape transpose swapaxes moveaxis roll flip fliplr flipud rot90 squeeze expand_dims broadcast_to atleast_1d take
+    concatenate stack hstack vstack column_stack sum mean cumsum diff diag diagonal trace tile repeat tril triu ascontiguousarray delete
+    split array_split hsplit vsplit item compress pad gradient trapezoid
+"""
+_PARTWISE = dict.fromkeys(_OF_EITHER_PART.split(), 1) | {"append": 2, "linspace": 2}
 _PRODUCTS = {"dot", "matmul", "outer", "inner", "kron", "tensordot", "convolve", "vdot", "correlate"}
 _MADE = {"zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"}
 _CONVERTED = {"array", "asarray", "asanyarray", "ascontiguousarray", "astype"}
-_SHAPE = {"len", "shape", "size", "ndim"}
 _OF_ELEMENTS = {
-    "abs",
-    "absolute",
-    "angle",
-    "conj",
-    "conjugate",
-    "real",
-    "imag",
-    "negative",
-    "square",
-    "reciprocal",
+    *("abs", "absolute", "angle", "conj", "conjugate", "real", "imag", "negative", "square", "reciprocal"),
+    *complex_texts.EACH,
 }
-_NAMED = {
-    "axis",
-    "axes",
-    "keepdims",
-    "order",
-    "mode",
-    "n",
-    "shift",
-    "repeats",
-    "reps",
-    "shape",
-    "num",
-    "endpoint",
-    "offset",
-    "k",
-    "axis1",
-    "axis2",
-    "indices_or_sections",
-    "indices",
-    "dx",
-    "x",
-}
+_OPTIONS = "axis axes keepdims order mode n shift repeats reps shape num endpoint offset k axis1 axis2 indices_or_sections indices dx x"
 
 
 def complex_of(re: Value, im: Value) -> Items:
@@ -364,26 +322,18 @@ def function(b: Any, name: str, args: list[Any], named: dict[str, Value], f: Any
         return _converted(b, args, named)
     of_cmath = _of_cmath(f)
     if f is not None and getattr(math, name, None) is f:
-        b.refuse(
-            f"math.{name} of complex numbers", f"cmath.{name}" if hasattr(cmath, name) else "of their parts"
-        )
-    if (
-        args
-        and isinstance(args[0], Items | Listed)
-        and not is_complex(args[0])
-        and (name in _OF_ELEMENTS or name in complex_texts.EACH)
-    ):
-        args = [array(b, args[0]), *args[1:]]
-    if of_cmath:
-        name = {"phase": "angle"}.get(name, name)
-        args = [coerced(b, x) if name not in ("rect",) else x for x in args]
+        instead = f"cmath.{name}" if hasattr(cmath, name) else "of their parts"
+        b.refuse(f"math.{name} of complex numbers", instead)
     if "out" in named or "where" in named:
         b.refuse(f"{name} of complex numbers with {', '.join(named)}", "without")
-    if name in _SHAPE and len(args) == 1 and not named:
-        if is_complex(args[0]):
-            return b.by_name(name, [parts_of(args[0])[0]], {})
-        if name == "len":
-            return args[0].count if isinstance(args[0], Listed) else const(len(args[0].items))
+    form = _FORMS.get((name, len(args)))
+    if of_cmath:
+        form = _OF_CMATH.get((name, len(args)), form)
+        args = [coerced(b, x) if name != "rect" else x for x in args]
+    if form is not None and not named:
+        if name in _OF_ELEMENTS and isinstance(args[0], Items | Listed) and not is_complex(args[0]):
+            args = [array(b, args[0])]
+        return form(b, *args)
     if name in _MADE:
         return _made(b, name, args, named)
     if name in ("eye", "identity"):
@@ -392,73 +342,14 @@ def function(b: Any, name: str, args: list[Any], named: dict[str, Value], f: Any
         return complex_of(real, b.by_name("zeros_like", [real], {}))
     if name in _CONVERTED and (name not in _PARTWISE or len(args) + len(named) > 1):
         return _array(b, name, args, named)
-    if name in complex_texts.EACH and len(args) == 1 and not named:
-        own = complex_texts.EACH[name]
-        return of_elements(b, args, lambda p: _written_out(b, own, *both(b, p)))
-    if name == "log" and of_cmath and len(args) == 2:
-        above, below = (function(b, "log", [x], {}) for x in args)
-        return arithmetic(b, "div", above, below)
-    if name in ("abs", "absolute", "angle") and len(args) == 1 and not named:
-        own = complex_texts.angle if name == "angle" else complex_texts.absolute
-        return of_elements(b, args, lambda p: _written_out(b, own, *both(b, p)))
-    if name in ("real", "imag") and len(args) == 1:
-        return parts_of(args[0])[name == "imag"] if is_complex(args[0]) else b.by_name(name, args, named)
-    if name in ("conj", "conjugate") and len(args) == 1 and not named:
-        return _conjugate(b, args[0])
-    if name in ("negative", "positive") and len(args) == 1 and not named:
-        return negated(b, args[0]) if name == "negative" else args[0]
-    if name == "square" and len(args) == 1 and not named:
-        return arithmetic(b, "pow", args[0], const(2))
-    if name == "reciprocal" and len(args) == 1 and not named:
-        return arithmetic(b, "div", FLOAT_ONE, args[0])
-    op = {
-        "add": "add",
-        "subtract": "sub",
-        "multiply": "mul",
-        "divide": "div",
-        "true_divide": "div",
-        "power": "pow",
-    }
-    if (name in op or name == "pow") and len(args) == 2 and not named:
-        return arithmetic(b, op.get(name, name), *args)
-    test = {"equal": "eq", "not_equal": "ne"}
-    if name in test and len(args) == 2 and not named:
-        return compared(b, test[name], *args)
-    if name in ("isnan", "isinf", "isfinite") and len(args) == 1 and not named:
-        link = "and" if name == "isfinite" else "or"
-
-        def tested(p: Number) -> Expr:
-            return Apply(link, tuple([b.function(name, [e]) for e in both(b, p)]))
-
-        return of_elements(b, args, tested)
-    if name == "polar" and of_cmath:
-        return Items([function(b, "abs", args, {}), function(b, "angle", args, {})])
-    if name == "rect" and of_cmath and len(args) == 2:
-        return of_elements(b, args, lambda r, phi: _written_out(b, complex_texts.rect, r, phi))
-    if name == "where" and len(args) == 3 and not named and not has_complex(args[0]):
-        return _where(b, args)
-    if name in ("prod", "cumprod") and len(args) == 1 and not named:
-        sides = [b.by_name("ravel", [p], {}) for p in parts_of(stored(b, array(b, args[0])))]
-        found = inlined(b, complex_texts.prod if name == "prod" else complex_texts.cumprod, sides, {})
-        assert isinstance(found, Items)
-        return complex_of(*found.items)
-    if name == "sum" and isinstance(args[0], Items | Listed) and not is_complex(args[0]) and f is sum:
+    listed = bool(args) and isinstance(args[0], Items | Listed) and not is_complex(args[0])
+    if f is sum and listed:
         return _sum_of_items(b, args, named)
     if name in _PRODUCTS and len(args) >= 2 and not any(map(has_complex, [*args[2:], *named.values()])):
         return _product(b, name, args[:2], args[2:], named)
     if name == "einsum" and not named and not has_complex(args[0]):
         return _product(b, name, args[1:], [], {}, args[:1])
-    if name == "norm" and len(args) == 1 and not named:
-        sides = [b.by_name("ravel", [p], {}) for p in parts_of(stored(b, array(b, args[0])))]
-        return b.by_name("norm", [b.by_name("concatenate", [Items(sides)], {})], {})
-    if name in ("solve", "inv") and not named:
-        return _inverse(b, name, args)
-    if (
-        name in ("tuple", "list")
-        and f in (tuple, list)
-        and isinstance(args[0], Items)
-        and not is_complex(args[0])
-    ):
+    if f in (tuple, list) and listed and isinstance(args[0], Items):
         return Items([*args[0].items], f)
     if name in _PARTWISE:
         return _partwise(b, name, args, named)
@@ -565,14 +456,17 @@ def _array(b: Any, name: str, args: list[Value], named: dict[str, Value]) -> Val
     return found
 
 
-def _where(b: Any, args: list[Value]) -> Value:
+def _where(b: Any, test: Value, *of: Value) -> Value:
+    if has_complex(test):
+        b.refuse("where of complex numbers", "of their real and imaginary parts")
+
     def one(c: Expr, p: Number, q: Number) -> Number:
         if isinstance(c, Const):
             return both(b, p if c.value else q)
         test, (x, y), (u, v) = b.leaf(c), both(b, p), both(b, q)
         return Apply("where", (test, x, u)), Apply("where", (test, y, v))
 
-    return of_elements(b, args, one)
+    return of_elements(b, [test, *of], one)
 
 
 def _sum_of_items(b: Any, args: list[Value], named: dict[str, Value]) -> Value:
@@ -585,16 +479,17 @@ def _sum_of_items(b: Any, args: list[Value], named: dict[str, Value]) -> Value:
     return total
 
 
-def _inverse(b: Any, name: str, args: list[Value]) -> Value:
-    """By the real matrix of twice as many rows that does the same."""
-    re, im = parts_of(stored(b, array(b, coerced(b, args[0]))))
-    if len(b.shape(re)) != 2 or len(args) != (2 if name == "solve" else 1):
+def _inverse(b: Any, matrix: Value, side: Value | None = None) -> Value:
+    """By the real matrix of twice as many rows that does the same; times `side`, if there is one."""
+    name = "inv" if side is None else "solve"
+    re, im = parts_of(stored(b, array(b, coerced(b, matrix))))
+    if len(b.shape(re)) != 2:
         b.refuse(f"{name} of complex arrays of such dimensions", "one matrix")
     minus = b.elementwise([im], ops.negated)
     wide = [b.by_name("hstack", [Items(list(row))], {}) for row in ((re, minus), (im, re))]
     whole = b.by_name("vstack", [Items(wide)], {})
-    if name == "solve":
-        sides = parts_of(stored(b, array(b, coerced(b, args[1]))))
+    if side is not None:
+        sides = parts_of(stored(b, array(b, coerced(b, side))))
         found = b.by_name("solve", [whole, b.by_name("concatenate", [Items(list(sides))], {})], {})
         return complex_of(*b.by_name("split", [found, const(2)], {}).items)
     halves = b.by_name("split", [b.by_name("inv", [whole], {}), const(2)], {}).items
@@ -646,7 +541,7 @@ def _partwise(b: Any, name: str, args: list[Value], named: dict[str, Value]) -> 
         and not is_complex(data[0])
     ):
         data[0] = array(b, data[0])
-    if named.keys() - _NAMED:
+    if named.keys() - {*_OPTIONS.split()}:
         b.refuse(f"{name} of complex numbers with {', '.join(named)}", "without")
     if any(map(has_complex, [*args[many:], *named.values()])):
         b.refuse(f"{name} with a complex number there", "by its parts")
@@ -661,6 +556,97 @@ def _all_stored(b: Any, x: Value) -> Value:
     if isinstance(x, Items) and is_complex_array(x):
         return stored(b, x)
     return x.each(lambda i: _all_stored(b, i)) if isinstance(x, Items) and not is_complex(x) else x
+
+
+def _each(own: Callable[..., Any]) -> Callable[[Any, Value], Value]:
+    """A function of one number whose text is ours."""
+    return lambda b, x: of_elements(b, [x], lambda p: _written_out(b, own, *both(b, p)))
+
+
+def _by(of: Callable[..., Value], sign: str) -> Callable[..., Value]:
+    return lambda b, x, y: of(b, sign, x, y)
+
+
+def _tested(name: str) -> Callable[[Any, Value], Value]:
+    link = "and" if name == "isfinite" else "or"
+
+    def test(b: Any, x: Value) -> Value:
+        return of_elements(b, [x], lambda p: Apply(link, tuple([b.function(name, [e]) for e in both(b, p)])))
+
+    return test
+
+
+def _part(name: str, k: int) -> Callable[[Any, Any], Any]:
+    return lambda b, x: parts_of(x)[k] if is_complex(x) else b.by_name(name, [x], {})
+
+
+def _of_shape(name: str) -> Callable[[Any, Any], Any]:
+    def form(b: Any, x: Any) -> Any:
+        if is_complex(x):
+            return b.by_name(name, [parts_of(x)[0]], {})
+        if name == "len":
+            return x.count if isinstance(x, Listed) else const(len(x.items))
+        return b.by_name(name, [array(b, x)], {})
+
+    return form
+
+
+def _in_a_row(b: Any, x: Value) -> list[Value]:
+    return [b.by_name("ravel", [p], {}) for p in parts_of(stored(b, array(b, x)))]
+
+
+def _multiplied(text: Callable[..., Any]) -> Callable[[Any, Value], Value]:
+    def form(b: Any, x: Value) -> Value:
+        found = inlined(b, text, _in_a_row(b, x), {})
+        assert isinstance(found, Items)
+        return complex_of(*found.items)
+
+    return form
+
+
+def _norm(b: Any, x: Value) -> Value:
+    found: Value = b.by_name("norm", [b.by_name("concatenate", [Items(_in_a_row(b, x))], {})], {})
+    return found
+
+
+_SIGNS = dict(
+    add="add", subtract="sub", multiply="mul", divide="div", true_divide="div", power="pow", pow="pow"
+)
+_TESTS = dict(equal="eq", not_equal="ne")
+_absolute, _angle = _each(complex_texts.absolute), _each(complex_texts.angle)
+# By name and how many arguments there are, where none is named.
+_FORMS: dict[tuple[str, int], Callable[..., Any]] = {
+    **{(name, 1): _of_shape(name) for name in ("len", "shape", "size", "ndim")},
+    **{(name, 1): _each(own) for name, own in complex_texts.EACH.items()},
+    **{(name, 1): _tested(name) for name in ("isnan", "isinf", "isfinite")},
+    **{(name, 2): _by(arithmetic, sign) for name, sign in _SIGNS.items()},
+    **{(name, 2): _by(compared, sign) for name, sign in _TESTS.items()},
+    ("abs", 1): _absolute,
+    ("absolute", 1): _absolute,
+    ("angle", 1): _angle,
+    ("real", 1): _part("real", 0),
+    ("imag", 1): _part("imag", 1),
+    ("conj", 1): _conjugate,
+    ("conjugate", 1): _conjugate,
+    ("negative", 1): negated,
+    ("positive", 1): lambda b, x: x,
+    ("square", 1): lambda b, x: arithmetic(b, "pow", x, const(2)),
+    ("reciprocal", 1): lambda b, x: arithmetic(b, "div", FLOAT_ONE, x),
+    ("where", 3): _where,
+    ("prod", 1): _multiplied(complex_texts.prod),
+    ("cumprod", 1): _multiplied(complex_texts.cumprod),
+    ("norm", 1): _norm,
+    ("inv", 1): _inverse,
+    ("solve", 2): _inverse,
+}
+_OF_CMATH: dict[tuple[str, int], Callable[..., Any]] = {
+    ("log", 2): lambda b, x, base: arithmetic(b, "div", _FORMS["log", 1](b, x), _FORMS["log", 1](b, base)),
+    ("phase", 1): _angle,
+    ("polar", 1): lambda b, x: Items([_absolute(b, x), _angle(b, x)]),
+    ("rect", 2): lambda b, r, phi: of_elements(
+        b, [r, phi], lambda r, phi: _written_out(b, complex_texts.rect, r, phi)
+    ),
+}
 
 
 # ---------------------------------------------------------------- statements
