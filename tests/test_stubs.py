@@ -155,7 +155,7 @@ INNER = (
     r"\S* names exported from the stub|nbgrad\.nn\.(modules\.)?__all__|"  # lists that are put together
     r"nbgrad\.distributions\.\S* is not a function|"  # properties of a kind of their own
     r"nbgrad\.(core\.tensor\.Tensor\.__torch_|(fx\.proxy\.Proxy|compiled\.numbers\.Number)\.__)|"  # what is put there by loops
-    r"nbgrad\.nn\.parameter\.UninitializedTensorMixin\.|"  # likewise
+    r"nbgrad\.nn\.(parameter\.UninitializedTensorMixin\.|\S*\.__constants__ )|"  # likewise
     r"nbgrad\.utils\.tensorboard(\.writer)? failed to import"  # without the package it writes with
 )
 

@@ -16,13 +16,14 @@ V = TypeVar("V")
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_DTYPE = "the default dtype"
+UNSET = "what memory holds that nothing was put into"
 PLANS = 4096  # of one op
 _all: set[ref[Any]] = set()  # a table goes with who has it
 
 
 class Table(dict[K, V]):
     """At its `bound` it is begun anew: that is one operation, which no other thread can see the middle of, and asks nothing of a
-    look-up, where to know the oldest would. `rests_on` says with what change its entries are out of date. Without a bound it keeps
+    look-up, where to know the oldest would. `rests_on` says with what changes its entries are out of date. Without a bound it keeps
     for ever what others have the address of.
 
     Where nanoseconds count keep `find = table.get`, which costs what it costs of a dict; `table.get(key)` takes 0.01 us more, as the
@@ -31,7 +32,7 @@ class Table(dict[K, V]):
     __slots__ = ("__weakref__", "bound", "name", "rests_on")
     __hash__ = object.__hash__  # type: ignore[assignment]
 
-    def __init__(self, name: str, bound: int | None, rests_on: str = "") -> None:
+    def __init__(self, name: str, bound: int | None, *rests_on: str) -> None:
         self.name, self.bound, self.rests_on = name, bound, rests_on
         _all.add(ref(self, _all.discard))
 
@@ -59,7 +60,7 @@ def cached(bound: int | None) -> Callable[[F], F]:
 def forget(what: str) -> None:
     """Empty the tables that rest on what has changed."""
     for known in living():
-        if isinstance(known, Table) and known.rests_on == what:
+        if isinstance(known, Table) and what in known.rests_on:
             known.clear()
 
 

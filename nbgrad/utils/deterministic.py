@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from nbgrad.base.switches import determinism
-from nbgrad.base.tables import DEFAULT_DTYPE, forget
+from nbgrad.base.tables import UNSET, forget
 
 _MODES: Final = ("default", "warn", "error")
 
@@ -18,7 +18,7 @@ _MODES: Final = ("default", "warn", "error")
 def _switch(level: int | None = None, fills: bool | None = None) -> None:
     determinism.level = determinism.level if level is None else level
     determinism.fills = determinism.fills if fills is None else fills
-    forget(DEFAULT_DTYPE)  # tables of what is made hold memory that nothing was put into, too
+    forget(UNSET)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from math import copysign, prod
 from typing import Any
 
-from nbgrad.base.tables import DEFAULT_DTYPE, Table
+from nbgrad.base.tables import DEFAULT_DTYPE, UNSET, Table
 from nbgrad.core import arguments
 from nbgrad.core.tensor import Tensor, as_inference, new, set_requires_grad, wrap
 from nbgrad.core.tensor import empty as _empty
@@ -136,7 +136,7 @@ class _Given(Table[Any, tuple[Memory, Spec]]):
     __slots__ = ("memory_of",)
 
     def __init__(self, memory_of: Callable[[Tensor], Memory | None]) -> None:
-        super().__init__("ops.make.factories.given", 4096, DEFAULT_DTYPE)
+        super().__init__("ops.make.factories.given", 4096, DEFAULT_DTYPE, UNSET)
         self.memory_of = memory_of
 
     def learn(self, key: Any, t: Tensor, most: int = _FEW_BYTES) -> Tensor:
