@@ -134,8 +134,8 @@ def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tenso
     at = _dim(name, dim, input.ndim)
     if out is None and input._spec.dtype is d and (d.inexact or d is dtypes.int64):
         return call_of(op, input, dim=at, **more)
-    counted = op is _cumsum and d is dtypes.int64 and type(input._spec) is Spec
-    if out is None and counted and not input._spec.dtype.inexact:
+    of, counted = input._spec.dtype, op is _cumsum and d is dtypes.int64 and type(input._spec) is Spec
+    if out is None and counted and not of.inexact and not of.kept:
         return call_of(_counts, input, dim=at)
     if d is dtypes.bool_ and input.ndim and input.numel():
         if out is not None:
