@@ -7,6 +7,7 @@ name. A kind says how others stand in its values' places (`with_values`), and wh
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
@@ -80,6 +81,17 @@ class Holding(Tensor):
     def gradient(self, got: Tensor) -> Any:
         """A gradient of the values as one of the tensor."""
         return self.with_values(got)
+
+    def told(self) -> Any:
+        """What a file says of it: who makes it again, and of what."""
+        raise NotImplementedError
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if vars(self).get("_is_param", False):
+            from nbgrad.exchange.files import rebuild_parameter  # which an import does not pay for
+
+            return rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
+        return self.told()
 
     @property
     def requires_grad(self) -> bool:

@@ -225,7 +225,7 @@ class Strided(Nested):
 
     __str__ = __repr__
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def told(self) -> Any:
         held = self._held.detach().requires_grad_(self.requires_grad)
         begins = [0, *accumulate(map(math.prod, self._sizes))][: len(self._sizes)]
         told = self._sizes, [contiguous_strides(size) for size in self._sizes], begins
@@ -394,7 +394,7 @@ class Jagged(Nested):
         values, offsets = itemgetter("_values", "_offsets")(inner)
         return Jagged(values, offsets, lengths=inner.get("_lengths"), _ragged_idx=meta["ragged_idx"])
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def told(self) -> Any:
         parts = self._held.detach(), self._offsets, self._lengths, self._ragged_idx, self.requires_grad
         return _jagged_again, parts
 

@@ -98,7 +98,7 @@ class Compressed(SparseTensor):
         """The matrix by columns."""
         return of(self, ColumnTensor)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def told(self) -> Any:
         way = self._pattern.way(self._along)
         parts = way.first, way.other, self._held.detach(), tuple(self.shape)
         return rebuild_sparse, (Layout(f"{self.layout}"), parts)

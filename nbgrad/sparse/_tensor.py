@@ -80,7 +80,7 @@ class SparseTensor(Holding):
 
     __str__ = __repr__
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def told(self) -> Any:
         parts = self._pattern.at, self._held.detach(), self.shape, self._pattern.whole
         return rebuild_sparse, (Layout(f"{sparse_coo}"), parts)
 
