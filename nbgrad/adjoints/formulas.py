@@ -75,6 +75,13 @@ def _used(bar, rows, used):
 # ---------------------------------------------------------------- elimination
 
 
+def _exchanged(m, k, p):
+    for j in range(m.shape[1]):
+        t = m[k, j]
+        m[k, j] = m[p, j]
+        m[p, j] = t
+
+
 def _eliminate(m, right):
     """Solves m x = right for each column, with pivots, in place; the sign that the exchanges give m's determinant."""
     n = len(m)
@@ -86,14 +93,8 @@ def _eliminate(m, right):
                 p = i
         if p != k:
             sign = -sign
-            for j in range(k, n):
-                t = m[k, j]
-                m[k, j] = m[p, j]
-                m[p, j] = t
-            for j in range(right.shape[1]):
-                t = right[k, j]
-                right[k, j] = right[p, j]
-                right[p, j] = t
+            _exchanged(m, k, p)
+            _exchanged(right, k, p)
         for i in range(k + 1, n):
             f = m[i, k] / m[k, k]
             for j in range(k + 1, n):
@@ -200,13 +201,8 @@ def _of_inverse(a, c):
             return False
         if p != k:
             product = -product
-            for j in range(n):
-                t = m[k, j]
-                m[k, j] = m[p, j]
-                m[p, j] = t
-                t = x[k, j]
-                x[k, j] = x[p, j]
-                x[p, j] = t
+            _exchanged(m, k, p)
+            _exchanged(x, k, p)
         product *= m[k, k]
         for i in range(k + 1, n):
             f = m[i, k] / m[k, k]
@@ -246,13 +242,8 @@ def _of_all_pivots(a, c):
                     q = j
         if p != k:
             sign = -sign
-            for j in range(n):
-                t = m[k, j]
-                m[k, j] = m[p, j]
-                m[p, j] = t
-                t = x[k, j]
-                x[k, j] = x[p, j]
-                x[p, j] = t
+            _exchanged(m, k, p)
+            _exchanged(x, k, p)
         if q != k:
             sign = -sign
             for i in range(n):

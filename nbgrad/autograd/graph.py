@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-from nbgrad.core.tensor import Tensor, edge, requires, storage_of
+from nbgrad.core.tensor import Tensor, edge, of_inference, requires, storage_of
 from nbgrad.core.writes import written
 from nbgrad.memory.device import cpu, device
 from nbgrad.memory.dtypes import dtype, float32
@@ -144,7 +144,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     if not all(isinstance(t, Tensor) for t in found):
         raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     for t in found:
-        if not t.is_inference():
+        if not of_inference(t):
             written(t)
 
 
