@@ -611,6 +611,10 @@ def __getattr__(name: str) -> _typing.Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_later})
+
+
 _finder.add_to_tensor(Tensor)
 _finder.open_modules()
 del _resting

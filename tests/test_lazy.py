@@ -26,6 +26,12 @@ def test_submodules_come_when_they_are_named() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=600)
 
 
+def test_they_are_listed_before() -> None:
+    """Else what completes names, and the site's pages, would show them by what was used before."""
+    code = "import nbgrad, sys; assert {'load', 'smm', 'distributions'} <= {*dir(nbgrad)}; assert 'nbgrad.sparse' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+
+
 EVERY = """
 import importlib, pkgutil, sys, warnings
 import nbgrad

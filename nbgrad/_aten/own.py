@@ -18,6 +18,7 @@ from nbgrad.autograd.grad_mode import enable_grad, no_grad
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import bool_, int64
 from nbgrad.names.absent import refuse
+from nbgrad.nn._norms import by_channel
 from nbgrad.ops.windows import extremes
 from nbgrad.tape.modes import state
 
@@ -284,6 +285,12 @@ def _grouped(x: Tensor, n: int, c: int, hxw: int, group: int, eps: float, w: Any
 def native_group_norm(
     input: Tensor, weight: Any, bias: Any, n: int, c: int, hxw: int, group: int, eps: float
 ) -> Any:
+    """What `F.group_norm` gives of `n` examples with `c` channels of `hxw` places, the mean of each group, and 1 over the root of its
+    variance plus `eps`.
+
+    >>> torch.native_group_norm(torch.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 0.0)
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
     rows = input.detach().reshape(n, group, -1)
     variance, mean = rows.var(2, correction=0), rows.mean(2)
     return _grouped(input, n, c, hxw, group, eps, weight, bias), mean, (variance + eps).rsqrt()
@@ -322,7 +329,7 @@ def native_batch_norm(
     >>> y.flatten(), mean, invstd
     (tensor([-1.,  1.]), tensor([2.]), tensor([1.]))
     """
-    y = F.batch_norm(input, mean, var, weight, bias, training, momentum, eps)
+    y = by_channel(input, mean, var, weight, bias, training, momentum, eps)
     if not training:
         return y, input.new_empty(0), input.new_empty(0)
     dims = [d for d in range(input.dim()) if d != 1]
@@ -354,7 +361,7 @@ def batch_norm(
     eps: float,
     _: bool,
 ) -> Tensor:
-    return F.batch_norm(input, mean, var, weight, bias, training, momentum, eps)
+    return by_channel(input, mean, var, weight, bias, training, momentum, eps)
 
 
 @own

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class qscheme:
-    """How whole numbers stand for real ones, such as `torch.per_tensor_affine`."""
+    """How whole numbers stand for real ones.
+
+    >>> torch.per_tensor_affine
+    torch.per_tensor_affine
+    """
 
     __module__ = "nbgrad"
 

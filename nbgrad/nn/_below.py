@@ -8,6 +8,7 @@ from __future__ import annotations
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import layout
 from nbgrad.nn import functional as F
+from nbgrad.nn._norms import by_channel
 from nbgrad.ops.linear.norms import vector_norm
 
 
@@ -27,13 +28,13 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """`F.batch_norm`.
+    """`F.batch_norm`, which refuses an `eps` of 0 and one value per channel.
 
-    >>> torch.batch_norm(torch.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-9, False)
+    >>> torch.batch_norm(torch.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0, False)
     tensor([[-1.],
             [ 1.]])
     """
-    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def instance_norm(
@@ -49,7 +50,7 @@ def instance_norm(
 ) -> Tensor:
     """`F.instance_norm`.
 
-    >>> torch.instance_norm(torch.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 1e-9, False)
+    >>> torch.instance_norm(torch.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 0.0, False)
     tensor([[[-1.,  1.]]])
     """
     return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)

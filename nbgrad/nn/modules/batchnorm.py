@@ -230,8 +230,8 @@ class SyncBatchNorm(_BatchNorm):
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """`module` with such a layer, of the same parameters and buffers, in place of each batch norm.
 
-        >>> type(nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm2d(3)))
-        <class 'nbgrad.nn.modules.batchnorm.SyncBatchNorm'>
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm2d(3))
+        SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
         """
         made: Any = module
         if isinstance(module, _BatchNorm):
