@@ -261,6 +261,15 @@ c.clone().t_(), c.clone().transpose_(0, 1), made.clone().detach_(), torch.tensor
 torch.tensor(2.0).to_sparse().item()
 torch.sparse_coo_tensor([[0, 1, 0]], torch.ones(1, 2).expand(3, 2), (2, 2)) + torch.sparse_coo_tensor([[0, 1]], torch.ones(2, 2), (2, 2))
 twice + twice, twice + torch.eye(2).to_sparse(), c + c.coalesce(), twice - twice * 2
+(rows * 0.5).floor_(), columns.neg_(), (-rows).relu_(), rows.sqrt_().layout, columns.detach_().is_leaf, (columns * 0.25).frac_()
+rows.to_sparse().neg_(), rows, columns.to_sparse().neg_().to_dense(), columns
+rows.to_sparse_csc().neg_().values(), rows, columns.to_sparse_csr().neg_().values(), columns
+c.to_sparse_csr().neg_().values(), c, s.coalesce().neg_().values(), s
+rows.cfloat(), columns.byte().layout, (-rows).signbit(), torch.ones_like(columns), rows.unbind(), columns.arctan().layout
+twice.bool() * twice.bool(), (twice.bool() * twice.bool().t()).to_dense()
+c.bool().sum(0, keepdim=True), c.char().sum(1), torch.sparse.sum(c.char(), 1), torch.sparse.sum(c.bool(), 1).dtype
+c[None], c[:, None].to_dense(), c[..., None].shape, c[0, None].to_dense(), c.fix()
+torch.tensor([1.0, 0, 2]).to_sparse() @ d, D @ torch.tensor([1.0, 0, 2]).to_sparse()
 """
 
 REFUSED = """
@@ -620,7 +629,7 @@ def test_copies() -> None:
         lambda s: s.transpose(0, 0),
         lambda s: s.permute(1, 0),
         lambda s: s.unsqueeze(0),
-        lambda s: s.to_sparse_csr().to_sparse(),
+        lambda s: s.to_sparse_csc().to_sparse(),
     ],
 )
 def test_what_is_turned_is_no_view(way: Any) -> None:

@@ -168,9 +168,9 @@ def of(t: Any, kind: type[Compressed] = RowTensor, dense_dim: int = 0) -> Any:
             f"nbgrad has single matrices by rows and columns alone, and the tensor has the size {list(t.shape)}"
         )
     found = coalesced(_by_index(t)) if isinstance(t, SparseTensor) else of_dense(t, 2)
-    return _as(
-        instance(SparseTensor, found._pattern, found._held[:]), kind
-    )  # a tensor of its own over these values
+    by_rows = kind is RowTensor and type(t) is SparseTensor  # which lie as they did
+    held = found._held[:] if by_rows else found._held.clone()
+    return _as(instance(SparseTensor, found._pattern, held), kind)  # a tensor of its own
 
 
 def turned(t: Any) -> Any:
@@ -190,14 +190,16 @@ _BACK = """
     neg negative positive conj conj_physical resolve_conj real imag abs sqrt square sin asin sinh asinh tan atan tanh atanh erf expm1
     log1p floor ceil round trunc sign sgn relu deg2rad rad2deg isnan isinf clone detach to type_as float double half bfloat16 int long
     bool cpu cuda mul multiply div add sub mm matmul addmm zeros_like __add__ __sub__ __mul__ __rmul__ __truediv__ __neg__ __abs__
-    __matmul__ __rmatmul__ __radd__ __rsub__ __deepcopy__
+    __matmul__ __rmatmul__ __radd__ __rsub__ __deepcopy__ absolute arcsin arcsinh arctan arctanh erfinv frac fix isposinf isneginf
+    signbit short char byte cfloat cdouble
 """
-_AWAY = "to_dense to_sparse to_sparse_coo mv linear sum norm backward retain_grad _nnz numpy __len__"
+_AWAY = "to_dense to_sparse to_sparse_coo mv linear sum norm backward retain_grad _nnz numpy __len__ unbind"
 # What makes nothing, or changes the matrix itself.
 _KEPT = frozenset(
     [
         *("requires_grad_", "register_hook", "is_contiguous", "sparse_dim", "dense_dim", "_dimI", "_dimV"),
         *("zero_", "copy_", "mul_", "div_", "__imul__", "__itruediv__"),
+        *(f"{name}_" for name in (*_forms.IN_PLACE.split(), "neg", "negative")),
     ]
 )
 
@@ -211,10 +213,20 @@ def _transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 def _uncompressed(self: Any, sparse_dim: Any = None, *, layout: Any = None) -> Any:
-    """Entries in the order in which they are."""
-    return forms["to_sparse"](
-        instance(SparseTensor, self._pattern, self._held.clone()), sparse_dim, layout=layout
-    )
+    """Entries in the order in which they are, which both tensors hold."""
+    held = self._held.clone() if self.requires_grad else self._held[:]
+    return forms["to_sparse"](instance(SparseTensor, self._pattern, held), sparse_dim, layout=layout)
+
+
+def _detached(self: Any) -> Any:
+    self._held = self._held.detach()
+    return self
+
+
+def _ones_like(input: Any, *, dtype: Any = None, **named: Any) -> Any:
+    """Ones where there are entries."""
+    ones = input._held.new_ones(tuple(input._held.shape), dtype=dtype)
+    return instance(type(input), input._pattern, ones).requires_grad_(bool(named.get("requires_grad")))
 
 
 def _select(input: Any, dim: int, index: int) -> Any:
@@ -263,6 +275,8 @@ def _forms_of(kind: type[Compressed]) -> dict[str, Callable[..., Any]]:
         "t": _t,
         "transpose": _transpose,
         "select": _select,
+        "detach_": _detached,
+        "ones_like": _ones_like,
         "__getitem__": _brackets,
         "sparse_mask": _mask,
         "sum": _sum,

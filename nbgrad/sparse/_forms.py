@@ -38,6 +38,7 @@ from nbgrad.sparse._tensor import (
     forms,
     made,
     of_dense,
+    sparse_coo,
     values_there,
 )
 from nbgrad.tape.modes import state
@@ -176,11 +177,11 @@ _CASTS = "float double half bfloat16 int long short char byte bool cfloat cdoubl
 _LINEAR = "neg negative positive conj conj_physical resolve_conj"
 _CURVED = """
     abs absolute sqrt square sin asin arcsin sinh asinh arcsinh tan atan arctan tanh atanh arctanh erf erfinv expm1 log1p floor ceil round
-    trunc frac sign sgn deg2rad rad2deg nan_to_num isnan isinf isposinf isneginf signbit pow floor_divide
+    trunc fix frac sign sgn deg2rad rad2deg nan_to_num isnan isinf isposinf isneginf signbit pow floor_divide
 """
-_IN_PLACE = """
+IN_PLACE = """
     abs absolute sqrt sin asin arcsin sinh asinh arcsinh tan atan arctan tanh atanh arctanh erf erfinv expm1 log1p floor ceil round trunc
-    frac sign sgn deg2rad rad2deg nan_to_num relu
+    fix frac sign sgn deg2rad rad2deg nan_to_num relu
 """
 for _name in (_CASTS + " " + _LINEAR).split():
     _by_values(_name, lambda s: s)
@@ -333,8 +334,8 @@ def _times(kept: SparseTensor, s: SparseTensor) -> Tensor:
     """Entries times those that `s`, which names places once, has at their places; zero where it has none."""
     places, wanted, held = s._pattern.flat(), kept._pattern.flat(), s._held
     spot = searchsorted(places, wanted).clamp(max=s._pattern.count - 1)
-    there = (index_select(places, 0, spot) == wanted).reshape(-1, *[1] * (held.ndim - 1))
-    return cast(Tensor, e.where(there, kept._held * index_select(held, 0, spot), 0))
+    absent = (index_select(places, 0, spot) != wanted).reshape(-1, *[1] * (held.ndim - 1))
+    return (kept._held * index_select(held, 0, spot)).masked_fill(absent, 0)
 
 
 @form("div", "divide", "true_divide", "__truediv__", "__div__")
@@ -447,7 +448,7 @@ def div_(self: Any, other: Any, *, rounding_mode: Any = None) -> Any:
 
 def _in_place(name: str, curved: bool) -> None:
     def function(self: SparseTensor, *args: Any, **named: Any) -> SparseTensor:
-        if curved and not self._pattern.whole:
+        if curved and not self._pattern.whole and self.layout is sparse_coo:
             known = name.replace("arc", "a").replace("absolute", "abs")
             raise RuntimeError(f"{known}_ requires coalesced input")
         getattr(self._held, f"{name}_")(*args, **named)  # also seen by who shares the values
@@ -458,7 +459,7 @@ def _in_place(name: str, curved: bool) -> None:
 
 for _name in ["neg", "negative", "detach"]:
     _in_place(_name, False)
-for _name in _IN_PLACE.split():
+for _name in IN_PLACE.split():
     _in_place(_name, True)
 
 
@@ -549,8 +550,12 @@ def matmul(input: Any, other: Any) -> Any:
         return mm(input, other)
     if dims == (2, 1) and isinstance(input, SparseTensor):
         return mv(input, other)
-    if dims == (1, 2) and isinstance(other, SparseTensor):
-        return mv(_turned(other), input)
+    if dims == (1, 2):
+        if isinstance(other, SparseTensor):
+            return mv(_turned(other), input)
+        return mm(unsqueeze(input, 0), other).squeeze(0)
+    if dims == (2, 1):
+        return matmul(other, input.t())
     if dims == (3, 3):
         return bmm(input, other)
     return refuse("matmul")
@@ -797,13 +802,16 @@ def brackets(self: Any, key: Any) -> Tensor:
     keys, d = key if isinstance(key, tuple) else (key,), 0
     if [one for one in keys if one is Ellipsis] == [Ellipsis]:
         k = [one is Ellipsis for one in keys].index(True)
-        keys = (*keys[:k], *[slice(None)] * (self.dim() - len(keys) + 1), *keys[k + 1 :])
+        named = len([one for one in keys if one is not None]) - 1
+        keys = (*keys[:k], *[slice(None)] * (self.dim() - named), *keys[k + 1 :])
     for one in keys:
         if isinstance(one, int) and not isinstance(one, bool):
             size = tuple(found.shape)[d]
             if not -size <= one < size:
                 raise IndexError(f"index {one} is out of bounds for dimension {d} with size {size}")
             found = select(found, d, one) if isinstance(found, SparseTensor) else found.select(d, one)
+        elif one is None:
+            found, d = found.unsqueeze(d), d + 1
         elif isinstance(one, slice) and one == slice(None):
             d += 1
         else:
@@ -913,6 +921,12 @@ def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
 
 
 @form("sum")
+def sum_(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Of integers in the widest kind, which `torch.sparse.sum` leaves as they are."""
+    exact = not (input.dtype.is_floating_point or input.dtype.is_complex)
+    return sum(input, dim, keepdim, dtype=dtypes.int64 if dtype is None and exact else dtype)
+
+
 def sum(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     held, p = input._held if dtype is None else to_dtype(input._held, dtype), input._pattern
     if dim is None:

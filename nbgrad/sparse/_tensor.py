@@ -112,7 +112,7 @@ def coalesced(s: SparseTensor) -> SparseTensor:
     "Coalesce", tangent=LINEAR, values=lambda g, at, count: g if at is None else index_select(g, 0, at)
 )
 def _coalesce(values: Tensor, *, at: Tensor | None, count: int) -> Tensor:
-    return values.detach() if at is None else _added(values, at, count)
+    return values.detach().clone() if at is None else _added(values, at, count)
 
 
 def _added(values: Tensor, own: Tensor, count: int) -> Tensor:
