@@ -160,8 +160,8 @@ from nbgrad.core.methods import Number
 from nbgrad.core.tensor import Tensor as Tensor
 from nbgrad.dispatch.stanza import elementwise as elementwise
 from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
-from nbgrad.exchange.files import load as load
-from nbgrad.exchange.files import save as save
+from nbgrad.exchange.files.reading import load as load
+from nbgrad.exchange.files.writing import save as save
 from nbgrad.exchange.schemes import qscheme as qscheme
 from nbgrad.futures import Future as Future
 from nbgrad.jit import fork as fork

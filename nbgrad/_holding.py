@@ -88,7 +88,7 @@ class Holding(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if vars(self).get("_is_param", False):
-            from nbgrad.exchange.files import rebuild_parameter  # which an import does not pay for
+            from nbgrad.exchange.files.tensors import rebuild_parameter  # which an import does not pay for
 
             return rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
         return self.told()

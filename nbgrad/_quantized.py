@@ -16,7 +16,7 @@ import numpy as np
 
 from nbgrad._holding import Forms, Holding, complete, held_in, history, naming
 from nbgrad.core.tensor import Tensor
-from nbgrad.exchange.files import WHOLE, rebuild_quantized
+from nbgrad.exchange.files.tensors import WHOLE, rebuild_quantized
 from nbgrad.exchange.schemes import per_channel_affine as per_channel_affine
 from nbgrad.exchange.schemes import per_channel_affine_float_qparams as per_channel_affine_float_qparams
 from nbgrad.exchange.schemes import per_channel_symmetric as per_channel_symmetric

@@ -9,18 +9,18 @@ from importlib import import_module
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.exchange import files
+from nbgrad.exchange.files import tensors
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.ops.views.join import cat
 
-_rebuild_tensor_v2 = files.rebuild_tensor
-_rebuild_tensor_v3 = files.rebuild_tensor_of
-_rebuild_sparse_tensor = files.rebuild_sparse
-_rebuild_wrapper_subclass = files.rebuild_wrapper
-_rebuild_meta_tensor_no_storage = files.rebuild_meta
-_rebuild_parameter = files.rebuild_parameter
-_rebuild_parameter_with_state = files.rebuild_parameter_with_state
+_rebuild_tensor_v2 = tensors.rebuild_tensor
+_rebuild_tensor_v3 = tensors.rebuild_tensor_of
+_rebuild_sparse_tensor = tensors.rebuild_sparse
+_rebuild_wrapper_subclass = tensors.rebuild_wrapper
+_rebuild_meta_tensor_no_storage = tensors.rebuild_meta
+_rebuild_parameter = tensors.rebuild_parameter
+_rebuild_parameter_with_state = tensors.rebuild_parameter_with_state
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:

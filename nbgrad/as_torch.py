@@ -18,7 +18,7 @@ from typing import Any
 
 import nbgrad
 from nbgrad.base import ours
-from nbgrad.exchange import files
+from nbgrad.exchange.files.pickles import pickle_as_torch
 from nbgrad.names import finder, homes
 from nbgrad.torch_version import TorchVersion
 from nbgrad.torch_version import __version__ as VERSION
@@ -194,7 +194,7 @@ def install() -> None:
     for module in [m for name, m in sys.modules.items() if name.partition(".")[0] == "nbgrad"]:
         homes.rename(module)
     finder.heard.filled = homes.rename
-    files.pickle_as_torch()
+    pickle_as_torch()
     sys.meta_path.insert(0, made.__loader__)  # type: ignore[arg-type]
     for name in _SPAWNS:
         if name in sys.modules:

@@ -6,4 +6,4 @@ from typing import Any
 
 known: dict[
     str, Any
-] = {}  # by name, classes and what makes an instance; `exchange.files` says how each is kept
+] = {}  # by name, classes and what makes an instance; `exchange.files.tensors` says how each is kept

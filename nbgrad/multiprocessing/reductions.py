@@ -13,8 +13,8 @@ from multiprocessing import reduction, resource_sharer  # noqa: F401  before a f
 from typing import Any
 
 from nbgrad.core.tensor import Tensor, requires
-from nbgrad.exchange.files import rebuild_meta
-from nbgrad.exchange.files import rebuild_tensor as rebuild_stored
+from nbgrad.exchange.files.tensors import rebuild_meta
+from nbgrad.exchange.files.tensors import rebuild_tensor as rebuild_stored
 from nbgrad.memory import backend, shared
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Storage

@@ -19,8 +19,8 @@ torch                                   _queues Event Stream
 torch                                   _C DispatchKeySet
 torch                                   kernels.cuda.driver AcceleratorError OutOfMemoryError
 torch                                   memory.dtypes finfo iinfo
-torch                                   storage BoolStorage ByteStorage CharStorage DoubleStorage
-torch                                   storage FloatStorage IntStorage LongStorage ShortStorage
+torch                                   storage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
+torch                                   storage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage
 torch._C._distributed_c10d              distributed._buckets GradBucket
 torch._C._profiler                      profiler ProfilerActivity
 torch.autograd.graph                    tape.node Node

@@ -19,7 +19,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
-from nbgrad.exchange.files import rebuild_nested
+from nbgrad.exchange.files.tensors import rebuild_nested
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints, Size, contiguous_strides, no_ints, wrap_dim
 from nbgrad.ops.host import printing

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbgrad._holding import complete
 from nbgrad.core.tensor import Tensor
-from nbgrad.exchange.files import Layout, rebuild_sparse
+from nbgrad.exchange.files.tensors import Layout, rebuild_sparse
 from nbgrad.memory import dtypes
 from nbgrad.ops.arrange.orders import repeat_interleave
 from nbgrad.ops.host import printing

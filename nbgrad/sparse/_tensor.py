@@ -12,7 +12,7 @@ from nbgrad._holding import Forms, Holding, held_in, history, naming
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
-from nbgrad.exchange.files import Layout, rebuild_sparse
+from nbgrad.exchange.files.tensors import Layout, rebuild_sparse
 from nbgrad.memory import dtypes
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.layout import Ints
