@@ -1,6 +1,7 @@
 """Products beyond the case table: how operands may lie in memory, what is recorded and saved, in-place forms, and NumPy as the judge."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -437,3 +438,19 @@ def test_a_matrix_less_its_eigenvalue_has_no_pivot_that_is_0(size: int) -> None:
     found = T.linalg.solve(less, T.ones(100, size, size, 1, dtype=T.float64)).squeeze(-1)
     along = (found / found.norm(dim=-1, keepdim=True) * vectors.mT).sum(-1).abs()
     assert (along > 0.99).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("turn", [1, 1 + 0.5j])
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_second_derivatives_of_the_determinant_of_any_rank(rank: int, turn: complex) -> None:
+    """They are minors; of a matrix that is singular but for rounding the inverse's terms would cancel."""
+    a = RNG.normal(size=(4, rank)) @ RNG.normal(size=(rank, 4)) * turn
+    other = RNG.normal(size=(4, 4)) * turn
+    want = np.zeros_like(a)
+    for (i, j), (k, m) in product(np.ndindex(4, 4), repeat=2):
+        if i != k and j != m:
+            rows, columns = ([n for n in range(4) if n not in pair] for pair in ((i, k), (j, m)))
+            sign = (-1) ** (i + j + k + m + (k > i) + (m > j))
+            want[k, m] += sign * other[i, j] * np.linalg.det(a[np.ix_(rows, columns)])
+    moved = T.func.jvp(T.func.grad(lambda x: T.linalg.det(x).real), (T.tensor(a),), (T.tensor(other),))[1]
+    assert_close(array(moved).conj(), want, "along another matrix")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED, results
 from nbgrad.dispatch.stanza import method, method_alone
 from nbgrad.memory import dtypes
+from nbgrad.memory.layout import broadcast_shapes
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
@@ -28,11 +29,68 @@ from nbgrad.ops.views.shape import expand, unsqueeze
 from nbgrad.ops.views.slices import diagonal
 
 
-def _cofactors_back(g: Tensor, A: Tensor) -> Tensor:
+def _second_by_inverse(g: Tensor, A: Tensor) -> Tensor:
     turned = _inv(A, name="linalg.inv").mT
     total = _sum(e.mul(g, turned), (-2, -1), True)
     along = e.sub(e.mul(turned, total), matmul(matmul(turned, g.mT), turned))
     return e.mul(along, _det(A)[..., None, None])
+
+
+def _third(h: Tensor, g: Tensor, A: Tensor) -> Tensor:
+    """The third derivative along `g` and `h`, of matrices that have an inverse."""
+    turned = _inv(A, name="linalg.inv").mT
+    by_g, by_h = matmul(g.mT, turned), matmul(h.mT, turned)
+    t_g, t_h = (_sum(e.mul(one, turned), (-2, -1), True) for one in (g, h))
+    both = _sum(e.mul(by_g.mT, by_h), (-2, -1), True)
+    pairs = e.add(matmul(by_g, by_h), matmul(by_h, by_g))
+    singles = e.add(e.mul(by_h, t_g), e.mul(by_g, t_h))
+    along = matmul(turned, e.sub(pairs, singles))
+    return e.mul(e.add(e.mul(turned, e.sub(e.mul(t_g, t_h), both)), along), _det(A)[..., None, None])
+
+
+def _second_of_examples(has: Any, g: Tensor, A: Tensor) -> Tensor:
+    shape = broadcast_shapes(tuple(g.shape), tuple(A.shape))
+    return cast(Tensor, _second(expand(g, shape), expand(A, shape)))
+
+
+@differentiable(
+    "LinalgDetBackward1",
+    batch=_second_of_examples,
+    along=lambda g, A: _second(g, A),
+    A=lambda g, along, A: _third(g, along, A),
+)
+def _second(along: Tensor, A: Tensor) -> Tensor:
+    """The second derivative along a matrix: by the inverse, whose terms cancel where it is large, and else by singular values."""
+    if unread("linalg.det", A, asks=True):
+        return empty(A._spec.dense())
+    if not A.is_cpu:
+        return _second_by_inverse(along, A)
+    wide = np.complex128 if A.dtype.is_complex else np.float64
+    a, x = A._host(), along._host().astype(wide)
+    once = a[tuple([slice(0, None if step else 1) for step in a.strides[:-2]])]  # of what repeats
+    return of_array(_second_by_values(x, once.astype(wide)).astype(A.dtype.np))
+
+
+def _second_by_values(along: Any, a: Any) -> Any:
+    n = a.shape[-1]
+    with lapack.quiet():
+        turned = lapack.inverse(a)[0].mT
+        far = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(turned, axis=(-2, -1)) if n else np.ones(())
+    if (far < 1e4).all():
+        total = (along * turned).sum((-2, -1), keepdims=True)
+        return (turned * total - turned @ along.mT @ turned) * lapack.det(a)[..., None, None]
+    finite = np.isfinite(a).all((-2, -1), keepdims=True)
+    one = np.eye(n, dtype=bool)
+    u, s, vh = np.linalg.svd(np.where(finite, a, one))
+    large = np.where(np.arange(n) < n - 2, s, 1)
+    share = np.where(large == 0, 1, large)[..., None]
+    kept = large.prod(-1)[..., None, None] * ~one / share / share.mT
+    for k in range(max(n - 2, 0), n):  # which may be zero
+        kept *= np.where(one[k] | one[k][:, None], 1, s[..., k, None, None])
+    inside = u.conj().mT @ along @ vh.conj().mT
+    turned = kept @ np.diagonal(inside, 0, -2, -1)[..., None] * one - (kept * inside).mT
+    size = (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+    return np.where(finite, size * (u.conj() @ turned @ vh.conj()), np.nan)
 
 
 def _cofactors_there(A: Tensor) -> Tensor:
@@ -42,7 +100,7 @@ def _cofactors_there(A: Tensor) -> Tensor:
     return e.mul(matmul(e.mul(u, unsqueeze(others, -2)), vh), _det(matmul(u, vh))[..., None, None])
 
 
-@differentiable("LinalgDetBackward0", batch=lambda x: _cofactors(x), A=_cofactors_back)
+@differentiable("LinalgDetBackward0", batch=lambda x: _cofactors(x), A=lambda g, A: _second(g, A))
 def _cofactors(A: Tensor) -> Tensor:
     """The derivative of the determinant of any matrix, singular ones included: those by their singular values."""
     if unread("linalg.det", A, asks=True):
