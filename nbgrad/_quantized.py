@@ -582,11 +582,25 @@ def _again(name: str, function: Callable[..., Any]) -> None:
 
 
 _ROUNDED = """
-    relu relu6 hardtanh leaky_relu elu celu hardswish sigmoid tanh clamp interpolate upsample avg_pool2d avg_pool3d
+    relu relu6 hardtanh leaky_relu elu celu hardswish clamp interpolate upsample avg_pool2d avg_pool3d
     adaptive_avg_pool2d
 """
 for _name in _ROUNDED.split():
     _again(_name, getattr(F, _name, None) or getattr(Tensor, _name))
+
+
+def _settled(name: str, whole: float, zeros: dict[str, int]) -> None:
+    """What lies between known bounds has a scale of its own, of which as many steps as the kind has numbers make `whole`."""
+
+    @form(name)
+    def done(input: Any) -> Any:
+        kind = input.dtype
+        how = Whole(whole / (2**32 if "32" in str(kind) else 2**8), zeros.get(str(kind), 0))
+        return quantized(_numbers(getattr(dequantize(input), name)(), kind, how), kind, how)
+
+
+_settled("sigmoid", 1.0, {"torch.qint8": -128})
+_settled("tanh", 2.0, {"torch.quint8": 128})
 _again("mean", Tensor.mean)
 _again("std", Tensor.std)
 _again("masked_fill", Tensor.masked_fill)

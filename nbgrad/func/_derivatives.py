@@ -455,12 +455,16 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     """
     if not callable(func):
         raise TypeError(f"'{type(func).__name__}' object is not callable")
+    outer = state.grad
     with enable_grad(), running(func, primals):
         chosen = _variables(primals)
         output = func(*chosen)
         outs, structure = tree_flatten(output)
         _check_tensors(outs, "linearize(f, *primals)")
         leaves, in_structure = tree_flatten(chosen)
+        own = {n for x in leaves if (n := edge(x)[0]) is not None}
+        _past.update(n for n in own if not n.next)
+        value = tree_map(lambda t: _outside(t, own, outer), output)
         seeds = [zeros_like(o.detach(), requires_grad=True) for o in outs]
         used = [k for k, o in enumerate(outs) if requires(o)]
         products = (
@@ -500,7 +504,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         moved = [zeros_like(s.detach()) if t is None else t for t, s in zip(found, seeds)]
         return tree_unflatten(moved, structure)
 
-    return tree_map(lambda t: t.detach(), output), derivative
+    return value, derivative
 
 
 # ---------------------------------------------------------------- arguments

@@ -28,6 +28,7 @@ from nbgrad.ops.make.factories import (
     _of_out,
     _of_size_and_value,
     _of_sizes,
+    _sized,
     _spec,
     of_sizes,
 )
@@ -67,6 +68,9 @@ def empty(
         if strides is None:
             raise RuntimeError("unsupported memory format Preserve")
         sp = sp.like(strides=strides)
+    if out is not None and not (determinism.level and determinism.fills):
+        t = _sized(out, sp.shape)  # nothing is written
+        return _finish(t, requires_grad) if requires_grad else t
     t = _unset(sp)
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 

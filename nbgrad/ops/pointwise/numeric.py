@@ -557,7 +557,7 @@ def _no_integers(compute: Any, operands: Any) -> None:
     ),
 )
 def _addcdiv(input, tensor1, tensor2, value):
-    return input + value * (tensor1 / tensor2)
+    return input + value * tensor1 / tensor2
 
 
 def _value(operands: tuple[Any, ...], value: Any) -> Any:
