@@ -50,6 +50,7 @@ from nbgrad.adjoints.ir import (
     with_loads,
     writes,
 )
+from nbgrad.adjoints.ops import is_natural
 from nbgrad.adjoints.places import Places
 
 POLICIES = ("auto", "store", "rerun", "steps")
@@ -879,7 +880,7 @@ class Plan:
 
     def commutes(self, loop: Loop, positions: set[int]) -> bool:
         """May the reversed loop run upwards? Its turns must not meet: carried values are only added to, and no active array is read and
-        written, or set, but at the counter."""
+        written, or set, but at the counter, which does not count from the end in some turns and from the beginning in others."""
         inner = self.within_now(loop)
         growing = not loop.rerun and any(isinstance(q, Loop) and id(q) in positions for q in inner)
         if loop.trips or growing:
@@ -914,6 +915,8 @@ class Plan:
                 return False
         if any(len(axes) != 1 or axes == {()} for axes in at.values()):
             return False
+        if both and not (loop.parallel or is_natural(Name(loop.var), self.p)):
+            return False
         return all(n not in self.active.names or only_added(loop, n, last) for n, _, last in loop.carried)
 
 
@@ -923,8 +926,13 @@ def operand(p: Program, s: Fill, place: int) -> View:
 
 
 def only_added(loop: Loop, head: str, last: Expr) -> bool:
-    """Is the carried value a sum, which nothing but the sum reads?"""
-    return last == Name(head) or _sum_of(loop.body, head, last) is not None
+    """Does each turn hand the carried value on as it is, or with something added, and does nothing but such sums know it?"""
+    if last == Name(head):
+        return True
+    sums = {head}
+    if not _sums_alone(loop.body, sums) or not _is_sum(last, sums):
+        return False
+    return not any(names(end) & sums for n, _, end in loop.carried if n != head)
 
 
 def extreme_of(loop: Loop, head: str, last: Expr) -> str:
@@ -957,66 +965,43 @@ def share_extremes(p: Program, moving: Iterable[str] = ()) -> None:
             )
 
 
-def _sum_of(block: Block, first: str, last: Expr) -> set[str] | None:
-    """The names on the way from one to the other, if each is the one before and something added, and nothing else reads them."""
-    at, by = first, None
-    way = {first}
-    for _ in range(len(block) + 1):
-        readers = [
-            s for s in block if s is not by and any(at in names(e) for q in _flat(s) for e in exprs(q))
-        ]
-        if last == Name(at):
-            return None if readers else way
-        if len(readers) != 1:
-            return None
-        s = readers[0]
-        found = _sum_through(s, at)
-        if found is None:
-            return None
-        at, more = found
-        by = None if isinstance(s, Let) else s
-        way |= more | {at}
-    return None
-
-
-def _sum_through(s: Any, at: str) -> tuple[str, set[str]] | None:
-    """What a statement makes of a sum, and the names inside of it."""
-    if isinstance(s, Let):
-        return (s.name, set()) if _adds_to(s.value, at) else None
-    if isinstance(s, Loop):
-        hits = [(n, last) for n, first, last in s.carried if first == Name(at)]
-        if len(hits) != 1 or sum(at in names(e) for q in _flat(s) for e in exprs(q)) != 1:
-            return None
-        name, last = hits[0]
-        stays = last == Name(name) and not any(name in names(e) for q in _flat(s)[1:] for e in exprs(q))
-        inside = {name} if stays else _sum_of(s.body, name, last)
-        if inside is None or any(n in names(e) for n in inside for e in exprs(s) if e != last):
-            return None
-        return name, inside
-    if isinstance(s, Branch):
-        ways = []
-        for name, a, b in s.merged:
-            then, other = _sum_of(s.then, at, a), _sum_of(s.other, at, b)
-            if then is not None and other is not None:
-                ways.append((name, then | other))
-        if len(ways) != 1 or at in names(s.test):
-            return None
-        name, inside = ways[0]
-        others = {x for n, a, b in s.merged if n != name for e in (a, b) for x in names(e)}
-        return None if inside & others else (name, inside)
-    return None
+def _sums_alone(block: Block, sums: set[str]) -> bool:
+    """Adds to `sums` what is one of them and something that reads none; does nothing else read one?"""
+    for s in block:
+        own = exprs(s)
+        handed: list[tuple[str, Expr, Expr]] = []
+        if isinstance(s, Let):
+            handed = [(s.name, s.value, s.value)]
+            own = []
+        elif isinstance(s, Branch):
+            handed = s.merged
+            own = [s.test]
+        elif isinstance(s, Loop):
+            handed = s.carried
+            own = own[2 * len(handed) :]
+            sums |= {n for n, first, _ in handed if _is_sum(first, sums)}
+        if not all([_sums_alone(inner, sums) for inner in blocks(s)]):
+            return False
+        for n, a, b in handed:
+            if _is_sum(a, sums) and _is_sum(b, sums):
+                sums.add(n)
+            else:
+                own += [a, b]
+        if any(names(e) & sums for e in own):
+            return False
+    return True
 
 
 def _flat(s: Any) -> list[Any]:
     return [s, *(q for b in blocks(s) for q in statements(b))]
 
 
-def _adds_to(e: Expr, name: str) -> bool:
-    """Is `e` the name plus something that does not read it?"""
+def _is_sum(e: Expr, sums: set[str]) -> bool:
+    """Is `e` one of the names plus something that reads none?"""
     while isinstance(e, Apply) and e.op in ("add", "sub"):
         a, b = e.args
-        in_a, in_b = name in names(a), name in names(b)
+        in_a, in_b = names(a) & sums, names(b) & sums
         if in_b and (in_a or e.op == "sub"):
             return False
         e = b if in_b else a
-    return e == Name(name)
+    return isinstance(e, Name) and e.name in sums

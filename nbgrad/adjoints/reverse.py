@@ -762,7 +762,7 @@ class Adjoint(Sweep):
             turns = f"range({count})" if upwards else f"range({_minus_one(count)}, -1, -1)"
             head_line = f"for {s.counter} in {turns}:"
             if upwards and s.parallel:
-                passed = [self.bar(n) for n, _, _ in carried]
+                passed = [self.bar(n) for n, _, last in carried if last != Name(n)]
                 head_line = parallel(
                     s.counter, count, s.var, self.sums(s) if s is self.once else {}, passed, reverse=True
                 )
