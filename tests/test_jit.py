@@ -18,13 +18,15 @@ class Picky(torch.nn.Module):
         if x.dim() == 1:
             raise NotImplementedError("one")
         assert x.dim() < 3, "many"
+        torch._assert(x.size(0) != 3, "three")
         return x.view(-1, 5)
 """
-SIZES: list[tuple[int, ...]] = [(), (1,), (1, 1, 1), (2, 2), (5, 1)]
+SIZES: list[tuple[int, ...]] = [(), (1,), (1, 1, 1), (3, 5), (2, 2), (5, 1)]
 TOLD = [
     (True, "builtins.ValueError: none"),
     (True, "builtins.NotImplementedError: one"),
     (True, "AssertionError: many"),
+    (True, "AssertionError: three"),
     (False, "shape '[-1, 5]' is invalid for input of size 4"),
     None,
 ]

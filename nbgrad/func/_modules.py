@@ -31,7 +31,7 @@ def functional_call(
     tensor([10.])
     """
     if isinstance(parameter_and_buffer_dicts, dict):
-        values = dict(parameter_and_buffer_dicts)
+        values = parameter_and_buffer_dicts
     elif isinstance(parameter_and_buffer_dicts, Sequence):
         for d in parameter_and_buffer_dicts:
             if not isinstance(d, dict):
@@ -48,9 +48,9 @@ def functional_call(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
             f"{type(parameter_and_buffer_dicts)}"
         )
-    from nbgrad.nn.utils.stateless import called_with  # here: `import nbgrad` loads no modules
+    from nbgrad.nn.utils.stateless import _functional_call  # here: `import nbgrad` loads no modules
 
-    return called_with(module, values, args, kwargs, tie_weights, strict)
+    return _functional_call(module, values, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

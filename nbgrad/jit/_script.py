@@ -22,6 +22,7 @@ from nbgrad.names.absent import NotBuiltError, function
 from nbgrad.names.finder import torchs
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter, is_lazy
+from nbgrad.overrides import _assert
 
 _EXTRA: Final = "/extra/"  # where PyTorch's archives have what `_extra_files` names
 Path = str | os.PathLike[str]
@@ -87,16 +88,17 @@ class Error(Exception):
 
 
 _RAISES: Final = dis.opmap["RAISE_VARARGS"]
+_ASSERTS: Final = _assert.__code__
 
 
 def _raised(error: Exception) -> str | None:
     """What PyTorch says where a user's code raised the error itself, as its own text tells."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    while trace is not None and trace.tb_next is not None and trace.tb_next.tb_frame.f_code is not _ASSERTS:
         trace = trace.tb_next
     if trace is None or isinstance(error, Error) or is_ours(trace.tb_frame.f_globals.get("__name__")):
         return None
-    if trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISES:
+    if trace.tb_next is None and trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISES:
         return None
     lines = "".join(traceback.format_tb(error.__traceback__.tb_next if error.__traceback__ else None))
     kind = type(error)

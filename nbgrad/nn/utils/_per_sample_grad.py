@@ -10,7 +10,7 @@ from nbgrad.autograd._vmap import vmap
 from nbgrad.core.pytree import tree_flatten, tree_map
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.module import Module
-from nbgrad.nn.utils.stateless import called_with
+from nbgrad.nn.utils.stateless import _functional_call
 
 
 def _examples(given: Any, at: int) -> int:
@@ -85,7 +85,7 @@ def call_for_per_sample_grads(
             args, kwargs = tree_map(_alone, (args, kwargs))
             return tree_map(
                 lambda t: t.squeeze(at) if isinstance(t, Tensor) else t,
-                called_with(module, values, args, kwargs, True, False),
+                _functional_call(module, values, args, kwargs),
             )
 
         def _alone(t: Any) -> Any:

@@ -5,53 +5,90 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from nbgrad.core.tensor import Tensor
 
 
-def called_with(
-    module: Any, values: dict[str, Tensor], args: Any, kwargs: dict[str, Any] | None, tie: bool, strict: bool
+_ABSENT: Final = object()
+
+
+def _functional_call(
+    module: Any,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
 ) -> Any:
     """What the module gives with these tensors for its parameters and buffers."""
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _with_values(module, values, tie, strict):
+    with _reparametrize_module(module, parameters_and_buffers, tie_weights, strict):
         return module(*args, **({} if kwargs is None else kwargs))
 
 
 @contextmanager
-def _with_values(module: Any, values: dict[str, Tensor], tie: bool, strict: bool) -> Iterator[None]:
-    """The module holds these tensors inside; what it writes to them by name it writes back to `values`."""
-    own = dict(module.named_parameters(remove_duplicate=False)) | dict(
-        module.named_buffers(remove_duplicate=False)
-    )
-    if tie:
-        values = _with_tied(own, values)
+def _reparametrize_module(
+    module: Any,
+    parameters_and_buffers: dict[str, Tensor],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """The module holds these tensors inside; what it then has by their names itself is written back to them."""
+    values = parameters_and_buffers
+    if tie_weights:
+        values = _with_tied(_named(module), values)
     if strict:
-        unexpected, missing = [k for k in values if k not in own], [k for k in own if k not in values]
+        own = _named(module)
+        unexpected, missing = sorted(values.keys() - own.keys()), sorted(own.keys() - values.keys())
         if unexpected or missing:
             told = [f"Unexpected key(s): {', '.join(map(repr, unexpected))}."] if unexpected else []
             told += [f"Missing key(s): {', '.join(map(repr, missing))}."] if missing else []
             raise RuntimeError(
                 f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(told)
             )
-    places = []
     for value in values.values():
-        if not isinstance(value, Tensor):
+        if value is not None and not isinstance(value, Tensor):
             raise TypeError(f"{value} is not an instance of torch.Tensor")
-    for name, value in values.items():
-        if name not in own:
-            continue  # PyTorch, too, takes no notice unless `strict` says so
-        path, _, last = name.rpartition(".")
-        owner = module.get_submodule(path)
-        table = owner._parameters if last in owner._parameters else owner._buffers
-        places.append((table, last, table[last]))
-        table[last] = value
+    before: list[tuple[str, Any]] = []
     try:
+        for name, value in values.items():
+            before.append((name, _exchanged(module, name, value)))
         yield
     finally:
-        for table, last, before in reversed(places):
-            table[last] = before
+        for name, value in reversed(before) if stack_weights else before:
+            after = _exchanged(module, name, value)
+            if name in parameters_and_buffers and after is not _ABSENT:
+                parameters_and_buffers[name] = after
+
+
+def _named(module: Any) -> dict[str, Tensor]:
+    named = dict(module.named_parameters(remove_duplicate=False))
+    return named | dict(module.named_buffers(remove_duplicate=False))
+
+
+def _exchanged(module: Any, name: str, value: Any) -> Any:
+    """What a module had by this name, which now is the value, also where neither a parameter nor a buffer is called so."""
+    path, _, last = name.rpartition(".")
+    owner = module.get_submodule(path)
+    for table in (owner._parameters, owner._buffers):
+        if last in table:
+            before = table[last]
+            if value is _ABSENT:
+                del table[last]
+            else:
+                table[last] = value
+            return before
+    before = getattr(owner, last, _ABSENT)
+    if before is not _ABSENT and before is not None and not isinstance(before, Tensor):
+        raise TypeError(f"attribute `{last}`: {before} is not an instance of torch.Tensor")
+    if value is not _ABSENT:
+        setattr(owner, last, value)
+    elif before is not _ABSENT:
+        delattr(owner, last)
+    return before
 
 
 def _with_tied(own: dict[str, Tensor], values: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -91,7 +128,9 @@ def functional_call(
         FutureWarning,
         stacklevel=2,
     )
-    return called_with(module, parameters_and_buffers, args, kwargs, tie_weights, strict)
+    return _functional_call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
 
 
 __all__ = ["functional_call"]
