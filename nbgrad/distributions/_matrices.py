@@ -154,7 +154,7 @@ class MultivariateNormal(_Covariance):
 
     @property
     def variance(self) -> Any:
-        return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._extended_shape())
+        return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         drawn = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
@@ -259,7 +259,7 @@ class LowRankMultivariateNormal(Parametric):
     @lazy_property
     def variance(self) -> Any:
         factor, diagonal = self._low_rank
-        return (factor.pow(2).sum(-1) + diagonal).expand(self._extended_shape())
+        return (factor.pow(2).sum(-1) + diagonal).expand(self._batch_shape + self._event_shape)
 
     @lazy_property
     def scale_tril(self) -> Any:
