@@ -867,12 +867,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.last_epoch = 0
         self._last_lr = _rates(optimizer)
-        self.mode_worse = math.inf if mode == "min" else -math.inf
-        if mode not in {"min", "max"}:
-            raise ValueError("mode " + mode + " is unknown!")
-        if threshold_mode not in {"rel", "abs"}:
-            raise ValueError("threshold mode " + threshold_mode + " is unknown!")
-        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+        self._init_is_better(mode, threshold, threshold_mode)
         self._reset()
 
     def _reset(self) -> None:
@@ -893,11 +888,11 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            self._reduce()
+            self._reduce_lr(self.last_epoch)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = _rates(self.optimizer)
 
-    def _reduce(self) -> None:
+    def _reduce_lr(self, epoch: int) -> None:
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
@@ -923,6 +918,14 @@ class ReduceLROnPlateau(LRScheduler):
         """
         return self.cooldown_counter > 0
 
+    def _init_is_better(self, mode: str, threshold: float, threshold_mode: str) -> None:
+        if mode not in {"min", "max"}:
+            raise ValueError("mode " + mode + " is unknown!")
+        if threshold_mode not in {"rel", "abs"}:
+            raise ValueError("threshold mode " + threshold_mode + " is unknown!")
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+
     def _is_better(self, a: float, best: float) -> bool:
         sign = 1.0 if self.mode == "min" else -1.0
         margin = (
@@ -934,7 +937,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        self.mode_worse = math.inf if self.mode == "min" else -math.inf
+        self._init_is_better(self.mode, self.threshold, self.threshold_mode)
 
 
 class _OfSchedulers(LRScheduler):

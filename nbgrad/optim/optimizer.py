@@ -282,6 +282,12 @@ class Optimizer:
         for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Nothing; copies of PyTorch's optimisers begin their steps by it."""
+
+    def _cuda_graph_capture_health_check(self) -> None:
+        warnings.warn("Use _accelerator_graph_capture_health_check instead", DeprecationWarning, stacklevel=2)
+
     def _patch_step_function(self) -> None:
         """Puts the hooks around `step`, which is done when a class is made; optimisers that stand before others call it."""
 

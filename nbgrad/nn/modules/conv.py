@@ -166,11 +166,20 @@ class _ConvTransposeNd(_ConvNd):
         windows = (kernel_size, stride, padding, dilation, transposed, output_padding)
         super().__init__(in_channels, out_channels, *windows, groups, bias, padding_mode, device, dtype)
 
-    def _added(self, input: Tensor, output_size: Sequence[int] | None) -> Ints:
+    def _output_padding(
+        self,
+        input: Tensor,
+        output_size: Sequence[int] | None,
+        stride: Ints,
+        padding: Ints,
+        kernel_size: Ints,
+        num_spatial_dims: int,
+        dilation: Ints | None = None,
+    ) -> Sequence[int]:
         """How much is added at the ends so that the result has the size that was asked for."""
         if output_size is None:
             return self.output_padding
-        dims = len(self.kernel_size)
+        dims = num_spatial_dims
         before = input.dim() - dims if input.dim() == dims + 2 else 1
         sizes = output_size
         if len(sizes) == before + dims:
@@ -182,17 +191,15 @@ class _ConvTransposeNd(_ConvNd):
             )
         low = [
             (input.size(d + before) - 1) * s - 2 * p + dil * (k - 1) + 1
-            for d, (s, p, dil, k) in enumerate(
-                zip(self.stride, self.padding, self.dilation, self.kernel_size)
-            )
+            for d, (s, p, dil, k) in enumerate(zip(stride, padding, dilation or (1,) * dims, kernel_size))
         ]
-        high = [n + s - 1 for n, s in zip(low, self.stride)]
+        high = [n + s - 1 for n, s in zip(low, stride)]
         if any(not a <= n <= b for n, a, b in zip(sizes, low, high)):
             raise ValueError(
                 f"requested an output size of {sizes}, but valid sizes range from {low} to {high} (for an input of "
                 f"{input.size()[2:]})"
             )
-        return tuple(n - a for n, a in zip(sizes, low))
+        return [n - a for n, a in zip(sizes, low)]
 
 
 class _Transposed(_ConvTransposeNd):
@@ -219,7 +226,8 @@ class _Transposed(_ConvTransposeNd):
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         convolve = getattr(F, f"conv_transpose{self.dims}d")
-        more = self._added(input, output_size)
+        windows = self.stride, self.padding, self.kernel_size, self.dims, self.dilation
+        more = self._output_padding(input, output_size, *windows)
         got: Tensor = convolve(
             input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation
         )

@@ -1120,6 +1120,14 @@ class Module:
                 return self.forward(*args, **kwargs)
             return self._call_with_hooks(args, kwargs)
 
+    _call_impl = _wrapped_call_impl = __call__  # names that classes which derive from this call it by
+
+    def _replicate_for_data_parallel(self) -> Any:
+        replica = self.__new__(type(self))
+        vars(replica).update(vars(self), _parameters={}, _is_replica=True)
+        replica._buffers, replica._modules = self._buffers.copy(), self._modules.copy()
+        return replica
+
     def _call_with_hooks(self, args: Any, kwargs: Any) -> Any:
         result: Any = None
         called: set[int] = set()

@@ -68,6 +68,9 @@ class Embedding(Module):
     def reset_parameters(self) -> None:
         """Draw the table anew from a normal distribution, but for the row `padding_idx`, which is 0."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
@@ -170,6 +173,9 @@ class EmbeddingBag(Module):
     def reset_parameters(self) -> None:
         """Draw the table anew from a normal distribution, but for the row `padding_idx`, which is 0."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)

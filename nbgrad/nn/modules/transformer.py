@@ -88,15 +88,18 @@ class _Layer(Module):
             self.add_module(f"dropout{k + 1}", Dropout(dropout))
         self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
 
-    def _block(self, k: int, x: Any, compute: Callable[[Any], Any]) -> Any:
-        """`x` and what block `k` computes from it; normalised before that or after."""
-        norm, dropout = getattr(self, f"norm{k}"), getattr(self, f"dropout{k}")
-        if self.norm_first:
-            return x + dropout(compute(norm(x)))
-        return norm(x + dropout(compute(x)))
+    def _block(self, norm: Module, x: Any, compute: Callable[[Any], Any]) -> Any:
+        """`x` and what a block computes from it; normalised before that or after."""
+        return x + compute(norm(x)) if self.norm_first else norm(x + compute(x))
 
-    def _feed(self, x: Any) -> Any:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+    # The blocks have PyTorch's names and arguments, as classes that derive from these put their own in their places.
+
+    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+        return self.dropout1(_attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal))
+
+    def _ff_block(self, x: Any) -> Any:
+        dropout = getattr(self, f"dropout{self.blocks}")
+        return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 def _attend(attention: Module, query: Any, to: Any, mask: Any, padding: Any, causal: bool) -> Any:
@@ -124,8 +127,8 @@ class TransformerEncoderLayer(_Layer):
     ) -> Tensor:
         padding = additive(src_key_padding_mask, "src_key_padding_mask", src.dtype, (src_mask, "src_mask"))
         src_mask = additive(src_mask, "src_mask", src.dtype)
-        x = self._block(1, src, lambda x: _attend(self.self_attn, x, x, src_mask, padding, is_causal))
-        got: Tensor = self._block(2, x, self._feed)
+        x = self._block(self.norm1, src, lambda x: self._sa_block(x, src_mask, padding, is_causal=is_causal))
+        got: Tensor = self._block(self.norm2, x, self._ff_block)
         return got
 
 
@@ -140,6 +143,11 @@ class TransformerDecoderLayer(_Layer):
 
     blocks = 3
 
+    def _mha_block(
+        self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+    ) -> Any:
+        return self.dropout2(_attend(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal))
+
     def forward(
         self,
         tgt: Tensor,
@@ -153,9 +161,9 @@ class TransformerDecoderLayer(_Layer):
     ) -> Tensor:
         own = tgt_mask, tgt_key_padding_mask, tgt_is_causal
         other = memory_mask, memory_key_padding_mask, memory_is_causal
-        x = self._block(1, tgt, lambda x: _attend(self.self_attn, x, x, *own))
-        x = self._block(2, x, lambda x: _attend(self.multihead_attn, x, memory, *other))
-        got: Tensor = self._block(3, x, self._feed)
+        x = self._block(self.norm1, tgt, lambda x: self._sa_block(x, *own))
+        x = self._block(self.norm2, x, lambda x: self._mha_block(x, memory, *other))
+        got: Tensor = self._block(self.norm3, x, self._ff_block)
         return got
 
 

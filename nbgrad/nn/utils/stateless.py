@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from nbgrad.core.tensor import Tensor
 
-
 _ABSENT: Final = object()
 
 

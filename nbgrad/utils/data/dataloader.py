@@ -44,6 +44,8 @@ class DataLoader(Generic[T_co]):
     tensor([3.], dtype=torch.float64)
     """
 
+    __initialized = False  # by this name, as classes that put in a sampler of their own say so for a moment
+
     def __init__(
         self,
         dataset: Dataset[T_co] | Sequence[T_co],
@@ -105,11 +107,11 @@ class DataLoader(Generic[T_co]):
         self.persistent_workers = persistent_workers
         self._IterableDataset_len_called: int | None = None  # what a stream said its length was
         self._iterator: _BaseDataLoaderIter | None = None  # a pass whose workers stay
-        self._made = True
+        self.__initialized = True
         _check_number(num_workers)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FIXED and "_made" in self.__dict__:
+        if name in _FIXED and self.__initialized:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
