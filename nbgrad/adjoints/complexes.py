@@ -608,17 +608,17 @@ def _in_a_row(b: Any, x: Value) -> list[Value]:
 def _det(b: Any, x: Value) -> Value:
     parts = parts_of(stored(b, array(b, x)))
     square(b, parts[0])
-    found = inlined(b, complex_texts.det, [*parts], {})
-    return complex_of(*found.items)
+    return _by_text(b, complex_texts.det, parts)
 
 
 def _multiplied(text: Callable[..., Any]) -> Callable[[Any, Value], Value]:
-    def form(b: Any, x: Value) -> Value:
-        found = inlined(b, text, _in_a_row(b, x), {})
-        assert isinstance(found, Items)
-        return complex_of(*found.items)
+    return lambda b, x: _by_text(b, text, _in_a_row(b, x))
 
-    return form
+
+def _by_text(b: Any, text: Callable[..., Any], parts: Sequence[Value]) -> Value:
+    found = inlined(b, text, [*parts], {})
+    assert isinstance(found, Items)
+    return complex_of(*found.items)
 
 
 def _spread(b: Any, name: str, args: list[Value], named: dict[str, Value]) -> Value:
