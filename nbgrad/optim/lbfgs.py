@@ -80,15 +80,38 @@ class LBFGS(Optimizer):
         params: list[Tensor] = self.param_groups[0]["params"]
         return params
 
-    def _gradient(self) -> Tensor:
+    # What the iteration is made of has PyTorch's names, as classes that derive from this put their own in its place.
+
+    def _numel(self) -> int:
+        return sum(_real(p).numel() for p in self._params)
+
+    def _gather_flat_grad(self) -> Tensor:
         return cat([_real(_dense_gradient(p)).reshape(-1) for p in self._params])
 
-    def _move(self, t: Any, direction: Tensor) -> None:
+    def _add_grad(self, t: Any, direction: Tensor) -> None:
         at = 0
         for p in self._params:
             q: Any = _real(p)
             q.add_(direction[at : at + q.numel()].view_as(q), alpha=float(t))
             at += q.numel()
+
+    def _clone_param(self) -> list[Tensor]:
+        return [p.clone() for p in self._params]
+
+    def _set_param(self, params_data: list[Tensor]) -> None:
+        for p, old in zip(self._params, params_data):
+            p.copy_(old)
+
+    def _directional_evaluate(
+        self, closure: Callable[[], Any], x: list[Tensor], t: Any, d: Tensor
+    ) -> tuple[float, Tensor]:
+        """Loss and gradient `t` directions from where the parameters stand, which are those of `x` then."""
+        self._add_grad(t, d)
+        with enable_grad():
+            loss = closure()
+        grad = self._gather_flat_grad()
+        self._set_param(x)
+        return float(loss), grad
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Up to `max_iter` iterations; `closure()` gives the loss, with gradients, as often as asked. What it gave first is the
@@ -106,7 +129,7 @@ class LBFGS(Optimizer):
         def evaluated() -> tuple[Any, Tensor]:
             with enable_grad():
                 loss = closure()
-            return loss, self._gradient()
+            return loss, self._gather_flat_grad()
 
         first_loss, grad = evaluated()
         loss, evaluations = float(first_loss), 1
@@ -130,23 +153,20 @@ class LBFGS(Optimizer):
             if group["line_search_fn"] is not None:
                 if group["line_search_fn"] != "strong_wolfe":
                     raise RuntimeError("only 'strong_wolfe' is supported")
-                here = [p.clone() for p in self._params]
+                here = self._clone_param()
 
                 def probe(t: float, direction: Tensor = direction, here: list[Any] = here) -> _Point:
-                    self._move(t, direction)
-                    loss, grad = evaluated()
-                    for p, old in zip(self._params, here):
-                        p.copy_(old)
-                    return _Point(t, float(loss), grad, float(grad.dot(direction)))
+                    loss, grad = self._directional_evaluate(closure, here, t, direction)
+                    return _Point(t, loss, grad, float(grad.dot(direction)))
 
                 reach = float(direction.abs().max())
                 left = group["max_eval"] - evaluations
                 found, calls = _low_and_flat(probe, _Point(0.0, loss, grad, slope), t, reach, left)
                 t, loss, grad = found.t, found.loss, found.grad
                 state["t"] = t
-                self._move(t, direction)
+                self._add_grad(t, direction)
             else:
-                self._move(t, direction)
+                self._add_grad(t, direction)
                 if k != group["max_iter"]:
                     value, grad = evaluated()
                     loss, calls = float(value), 1

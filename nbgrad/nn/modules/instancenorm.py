@@ -34,6 +34,23 @@ class _InstanceNorm(_NormBase):
     def _get_no_batch_dim(self) -> int:
         return self.dims + 1
 
+    def _handle_no_batch_input(self, input: Tensor) -> Tensor:
+        got: Tensor = self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
+        return got
+
+    def _apply_instance_norm(self, input: Tensor) -> Tensor:
+        got: Tensor = F.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return got
+
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (self.dims + 1, self.dims + 2):
             raise ValueError(
@@ -65,7 +82,7 @@ class _InstanceNorm(_NormBase):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        dim = input.dim() - self.dims - 1
+        dim = input.dim() - self._get_no_batch_dim()
         if input.size(dim) != self.num_features:
             if self.affine:
                 raise ValueError(
@@ -77,17 +94,7 @@ class _InstanceNorm(_NormBase):
                 "num_features, which is not used because affine=False",
                 stacklevel=2,
             )
-        got = F.instance_norm(
-            input if dim else input.unsqueeze(0),
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or not self.track_running_stats,
-            0.0 if self.momentum is None else self.momentum,
-            self.eps,
-        )
-        return got if dim else got[0]
+        return self._apply_instance_norm(input) if dim else self._handle_no_batch_input(input)
 
 
 class InstanceNorm1d(_InstanceNorm):
