@@ -113,9 +113,45 @@ def cumprod(x, y):
     return left, right
 
 
+def det(x, y):
+    """By elimination with the largest number that is left, so that nothing is left where that is zero: the gradient is exact there, too."""
+    n = len(x)
+    a = x.copy()
+    b = y.copy()
+    p = 1.0
+    q = 0.0
+    for k in range(n):
+        row, column, most = k, k, -1.0
+        for i in range(k, n):
+            for j in range(k, n):
+                size = max(abs(a[i, j]), abs(b[i, j]))
+                if size > most:
+                    row, column, most = i, j, size
+        for j in range(n):
+            a[k, j], a[row, j] = a[row, j], a[k, j]
+            b[k, j], b[row, j] = b[row, j], b[k, j]
+        for i in range(n):
+            a[i, k], a[i, column] = a[i, column], a[i, k]
+            b[i, k], b[i, column] = b[i, column], b[i, k]
+        if (row != k) != (column != k):
+            p, q = -p, -q
+        u = a[k, k]
+        v = b[k, k]
+        p, q = p * u - q * v, p * v + q * u
+        if most != 0.0:
+            below = u * u + v * v
+            for i in range(k + 1, n):
+                s = (a[i, k] * u + b[i, k] * v) / below
+                t = (b[i, k] * u - a[i, k] * v) / below
+                for j in range(k + 1, n):
+                    a[i, j] -= s * a[k, j] - t * b[k, j]
+                    b[i, j] -= s * b[k, j] + t * a[k, j]
+    return p, q
+
+
 EACH: dict[str, Callable[..., Any]] = {
     **{"exp": exp, "log": log, "log2": log2, "log10": log10, "sqrt": sqrt, "sin": sin, "cos": cos},
     **{"tan": tan, "sinh": sinh, "cosh": cosh, "tanh": tanh},
 }
 
-__all__ = ["EACH", "absolute", "angle", "cumprod", "power", "prod", "rect"]
+__all__ = ["EACH", "absolute", "angle", "cumprod", "det", "power", "prod", "rect"]

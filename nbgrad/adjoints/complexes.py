@@ -41,6 +41,7 @@ from nbgrad.adjoints.ir import (
     is_leaf,
     loads,
 )
+from nbgrad.adjoints.linear import square
 
 Pair: TypeAlias = tuple[Expr, Expr]
 Number: TypeAlias = Expr | Pair
@@ -53,6 +54,7 @@ _OF_EITHER_PART = """
 """
 _PARTWISE = dict.fromkeys(_OF_EITHER_PART.split(), 1) | {"append": 2, "linspace": 2}
 _PRODUCTS = {"dot", "matmul", "outer", "inner", "kron", "tensordot", "convolve", "vdot", "correlate"}
+_ASKED = {"any", "all", "count_nonzero"}
 _MADE = {"zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"}
 _CONVERTED = {"array", "asarray", "asanyarray", "ascontiguousarray", "astype"}
 _OF_ELEMENTS = {
@@ -275,6 +277,10 @@ def compared(b: Any, op: str, x: Value, y: Value) -> Value:
     return of_elements(b, [x, y], one)
 
 
+def not_zero(b: Any, x: Value) -> Value:
+    return compared(b, "ne", x, ZERO)
+
+
 def negated(b: Any, x: Value) -> Value:
     return of_elements(b, [x], lambda p: (ops.negated(p[0]), ops.negated(p[1])))
 
@@ -330,6 +336,10 @@ def function(b: Any, name: str, args: list[Any], named: dict[str, Value], f: Any
     if of_cmath:
         form = _OF_CMATH.get((name, len(args)), form)
         args = [coerced(b, x) if name != "rect" else x for x in args]
+    if name in _ASKED:
+        return b.by_name(name, [not_zero(b, array(b, args[0])), *args[1:]], named)
+    if name in ("var", "std"):
+        return _spread(b, name, args, named)
     if form is not None and not named:
         if name in _OF_ELEMENTS and isinstance(args[0], Items | Listed) and not is_complex(args[0]):
             args = [array(b, args[0])]
@@ -595,13 +605,27 @@ def _in_a_row(b: Any, x: Value) -> list[Value]:
     return [b.by_name("ravel", [p], {}) for p in parts_of(stored(b, array(b, x)))]
 
 
-def _multiplied(text: Callable[..., Any]) -> Callable[[Any, Value], Value]:
-    def form(b: Any, x: Value) -> Value:
-        found = inlined(b, text, _in_a_row(b, x), {})
-        assert isinstance(found, Items)
-        return complex_of(*found.items)
+def _det(b: Any, x: Value) -> Value:
+    parts = parts_of(stored(b, array(b, x)))
+    square(b, parts[0])
+    return _by_text(b, complex_texts.det, parts)
 
-    return form
+
+def _multiplied(text: Callable[..., Any]) -> Callable[[Any, Value], Value]:
+    return lambda b, x: _by_text(b, text, _in_a_row(b, x))
+
+
+def _by_text(b: Any, text: Callable[..., Any], parts: Sequence[Value]) -> Value:
+    found = inlined(b, text, [*parts], {})
+    assert isinstance(found, Items)
+    return complex_of(*found.items)
+
+
+def _spread(b: Any, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+    """The sum of that of either part."""
+    sides = [b.by_name("var", [p, *args[1:]], named) for p in parts_of(stored(b, array(b, args[0])))]
+    found = b.elementwise(sides, lambda p, q: b.binary("add", p, q))
+    return b.by_name("sqrt", [found], {}) if name == "std" else found
 
 
 def _norm(b: Any, x: Value) -> Value:
@@ -624,6 +648,7 @@ _FORMS: dict[tuple[str, int], Callable[..., Any]] = {
     ("abs", 1): _absolute,
     ("absolute", 1): _absolute,
     ("angle", 1): _angle,
+    ("bool", 1): lambda b, x: b.refuse("bool of an array", "any") if is_complex_array(x) else not_zero(b, x),
     ("real", 1): _part("real", 0),
     ("imag", 1): _part("imag", 1),
     ("conj", 1): _conjugate,
@@ -637,6 +662,7 @@ _FORMS: dict[tuple[str, int], Callable[..., Any]] = {
     ("cumprod", 1): _multiplied(complex_texts.cumprod),
     ("norm", 1): _norm,
     ("inv", 1): _inverse,
+    ("det", 1): _det,
     ("solve", 2): _inverse,
 }
 _OF_CMATH: dict[tuple[str, int], Callable[..., Any]] = {
@@ -746,6 +772,7 @@ __all__ = [
     "function",
     "is_complex_array",
     "negated",
+    "not_zero",
     "now",
     "parts_of",
     "rows",

@@ -73,7 +73,13 @@ class Expressions(Indices):
         return method(e, env, hint)
 
     def scalar(self, e: ast.expr, env: Env, hint: str | None = None) -> Expr:
-        x = self.value(e, env, hint)
+        return self.as_number(self.value(e, env, hint), e)
+
+    def condition(self, e: ast.expr, env: Env) -> Expr:
+        x = self.value(e, env)
+        return self.truth(self.as_number(complexes.not_zero(self, x) if is_complex(x) else x, e))
+
+    def as_number(self, x: Value, e: ast.expr) -> Expr:
         if is_complex(x):
             self.refuse("a complex number where a real one is needed", "z.real, abs(z), z != 0", e)
         if not isinstance(x, Expr):
@@ -309,8 +315,8 @@ class Expressions(Indices):
             )
         if isinstance(e.op, ast.UAdd):
             return x
-        if isinstance(e.op, ast.Not) and isinstance(x, Expr):
-            t = self.truth(x)
+        if isinstance(e.op, ast.Not) and (isinstance(x, Expr) or is_complex(x)):
+            t = self.truth(self.as_number(complexes.not_zero(self, x) if is_complex(x) else x, e))
             return const(not t.value) if isinstance(t, Const) else Apply("not", (t,))
         if isinstance(e.op, ast.Invert) and isinstance(x, Expr | View | Elementwise):
             if kind_of(self.dtype(x)) == "bool":
@@ -444,7 +450,7 @@ class Expressions(Indices):
         return right, made, numbers
 
     def of_IfExp(self, e: ast.IfExp, env: Env, hint: str | None) -> Value:
-        test = self.truth(self.scalar(e.test, env))
+        test = self.condition(e.test, env)
         if isinstance(test, Const):
             return self.value(e.body if test.value else e.orelse, env, hint)
         if not isinstance(test, Name):

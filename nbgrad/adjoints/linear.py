@@ -187,7 +187,7 @@ def on_identity(b: Builder, hint: str | None, n: Value, dtype: Value | None = No
     return on_eye(b, hint, n, dtype=dtype)
 
 
-def _square(b: Builder, a: Value) -> View | Elementwise:
+def square(b: Builder, a: Value) -> View | Elementwise:
     x = array_of(b, a)
     if len(b.shape(x)) != 2:
         b.refuse(f"{len(b.shape(x))}-dimensional array given. Array must be two-dimensional")
@@ -221,7 +221,7 @@ def _part(v: View, first: Expr, rows: Expr, columns: Expr | None = None, turned:
 
 
 def on_solve(b: Builder, hint: str | None, a: Value, right: Value) -> Value:
-    x, y = _square(b, a), array_of(b, right)
+    x, y = square(b, a), array_of(b, right)
     n = b.shape(x)[0]
     if b.root(n) != b.root(b.shape(y)[0]):
         message = "solve: the matrix and the right side have different lengths"
@@ -241,28 +241,28 @@ def _first_column(v: View) -> View:
 
 
 def on_inv(b: Builder, hint: str | None, a: Value) -> Value:
-    x = _square(b, a)
+    x = square(b, a)
     return _given(b, hint, b.filled(FORMULAS["inv_into"], b.shape(x), [x]), x)
 
 
 def on_cholesky(b: Builder, hint: str | None, a: Value) -> Value:
-    x = _square(b, a)
+    x = square(b, a)
     return _given(b, hint, b.filled(FORMULAS["cholesky_into"], b.shape(x), [x]), x)
 
 
 def on_det(b: Builder, hint: str | None, a: Value) -> Value:
-    found = b.filled(FORMULAS["det_into"], [ONE, ONE], [_square(b, a)])
+    found = b.filled(FORMULAS["det_into"], [ONE, ONE], [square(b, a)])
     return b.let(hint, b.load(found, [ZERO, ZERO]))
 
 
 def on_slogdet(b: Builder, hint: str | None, a: Value) -> Value:
-    found = b.filled(FORMULAS["slogdet_into"], [const(2), ONE], [_square(b, a)])
+    found = b.filled(FORMULAS["slogdet_into"], [const(2), ONE], [square(b, a)])
     both = [b.let(None, b.load(found, [const(k), ZERO])) for k in range(2)]
     return Items(both, type(np.linalg.slogdet(np.eye(1))))
 
 
 def _symmetric(b: Builder, a: Value) -> tuple[View | Elementwise, View, Expr]:
-    x = _square(b, a)
+    x = square(b, a)
     n = b.counted(b.shape(x)[0])
     return x, b.filled(FORMULAS["eigh_into"], [b.whole("add", n, ONE), n], [x]), n
 

@@ -356,7 +356,7 @@ class Loops(Expressions):
             try:
                 self.following.append(turn)
                 if counted is None:
-                    test = self.truth(self.scalar(s.test, inner))
+                    test = self.condition(s.test, inner)
                     self.not_made(test, inner, growing)
                     loop.head, self.block = self.block, []
                     loop.test = test

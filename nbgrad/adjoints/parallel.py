@@ -8,7 +8,7 @@ What a line does is read from its tree, so that no name and no string in it is t
 from __future__ import annotations
 
 import ast
-import functools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from nbgrad.kernels.launch import get_num_threads
 
 _PARTS = 16
 _SHADOWS = 1 << 26  # bytes of all parts' own arrays
-_EXTREMES: dict[str, Callable[[float, float], float]] = {"max": max, "min": min}
+_EXTREMES: dict[str, Callable[..., float]] = {"max": max, "min": min}
 _SHORT = 1e-4  # seconds: a loop that takes less is not worth waking anyone
 
 Nodes = Sequence[ast.stmt]
@@ -49,7 +49,7 @@ class Turns(Step):
     shared: list[str]  # arrays that each part adds to its own of
     sums: dict[str, float]  # numbers that each part adds up, and what they begin from
     extremes: dict[str, str]  # `max` or `min`, of numbers that each part begins from what they are
-    seconds: float = 0.0  # that a turn took when the loop last ran
+    seconds: tuple[float, float] = (math.inf, 0.0)  # that a turn took the last two times
 
 
 def parsed(lines: Lines) -> Nodes:
@@ -327,24 +327,26 @@ class Split:
         else:
             name, axis = step.count
             count = int(env[name]) if axis is None else env[name].shape[axis]
-        size = sum([env[n].nbytes for n in step.shared])
+        size = sum([env[n].nbytes for n in step.shared]) if step.shared else 0
         parts = max(1, min(_PARTS, count, _SHADOWS // max(size, 1)))
         shared = [np.zeros((parts, *env[n].shape), env[n].dtype) for n in step.shared]
         sums = [np.empty(parts, type(zero)) for zero in step.sums.values()]
-        extremes = [np.full(parts, env[n], np.float64) for n in step.extremes]
+        extremes = [np.empty(parts) for _ in step.extremes]
+        for n, of_parts in zip(step.extremes, extremes):
+            of_parts.fill(env[n])  # a third of what np.full takes
         _deal(step, [parts, count, *[env[n] for n in step.takes], *shared, *sums, *extremes])
         for n, of_parts in zip(step.sums, sums):
             env[n] = sum(of_parts.tolist(), env[n])
         for (n, how), of_parts in zip(step.extremes.items(), extremes):
-            env[n] = functools.reduce(_EXTREMES[how], of_parts.tolist(), float(env[n]))
+            env[n] = _EXTREMES[how](float(env[n]), *of_parts.tolist())
         for n, each in zip(step.shared, shared):
             env[n] += each.sum(0)
 
 
 def _deal(step: Turns, given: list[Any]) -> None:
-    """Runs all parts, on several threads if what it took the last time was worth that."""
+    """Runs all parts, on several threads if what it took was worth that the last two times: of one it may have been kept waiting."""
     call, parts, count = step.call, given[0], given[1]
-    threads = 1 if step.seconds * count < _SHORT else min(get_num_threads(), parts)
+    threads = 1 if min(step.seconds) * count < _SHORT else min(get_num_threads(), parts)
     began = time.perf_counter()
     if threads == 1:
         call(0, parts, *given)
@@ -364,7 +366,7 @@ def _deal(step: Turns, given: list[Any]) -> None:
             for h in helpers:
                 if not h.cancel():
                     h.result()
-    step.seconds = (time.perf_counter() - began) * threads / max(count, 1)
+    step.seconds = step.seconds[1] or math.inf, (time.perf_counter() - began) * threads / max(count, 1)
 
 
 __all__ = ["Split", "cut"]

@@ -92,6 +92,9 @@ class Room(Builder, ABC):
         """What a name stands for once it is bound to a value."""
 
     @abstractmethod
+    def condition(self, e: ast.expr, env: Env) -> Expr: ...
+
+    @abstractmethod
     def truth(self, e: Expr) -> Expr: ...
 
     @abstractmethod

@@ -77,7 +77,7 @@ class Statements(Loops):
             self.value(s.value, env)
 
     def on_Assert(self, s: ast.Assert, env: Env) -> None:
-        test = self.truth(self.scalar(s.test, env))
+        test = self.condition(s.test, env)
         message = s.msg.value if isinstance(s.msg, ast.Constant) else ""
         if not (isinstance(test, Const) and test.value):
             failed = self.let("c", Apply("not", (test,)))
@@ -437,7 +437,7 @@ class Statements(Loops):
             self.store(at, self.binary(op, at, e))
 
     def on_If(self, s: ast.If, env: Env) -> None:
-        test = self.truth(self.scalar(s.test, env))
+        test = self.condition(s.test, env)
         if isinstance(test, Const):
             self.statements(s.body if test.value else s.orelse, env)
             return

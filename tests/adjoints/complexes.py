@@ -226,3 +226,32 @@ def predicates(z, c):
         if not np.isnan(v) and np.isfinite(v) and v != c:
             s += (v * c).real
     return s
+
+
+def truth(z, c, a):
+    s = a if c else 2.0 * a
+    for v in z:
+        w = v if v.real > 0.4 else 0j
+        if w:
+            s += abs(w * c)
+        if not w:
+            s -= v.imag
+    while w:
+        w = w * 0.0
+    return s * bool(c) + np.any(z - z[0]) * a + np.count_nonzero(z - z[1]) * c.real + np.all(z) + any([w, c])
+
+
+def spread(z, w):
+    m = np.stack((z, w, z * w))
+    s = np.std(z) + z.var() * np.var([z[0], w[1], 1.0], ddof=1) + m.std()
+    return s + np.std(m, axis=0)[1] * np.var(m, axis=1, keepdims=True)[2, 0]
+
+
+def determinants(z, w, c):
+    m = np.stack((z[:3], w[1:], z[1:] * w[:3]))
+    singular = np.stack((z, z * c, w, z * w))
+    u = np.zeros((3, 3), complex)
+    u[0, 2] = u[1, 0] = c
+    d = np.linalg.det(m) + np.linalg.det(singular) * (1.0 + 2j) + np.linalg.det(u + 0.0)
+    u[2, 1] = w[0]
+    return d.real * d.imag + np.linalg.det(u).real - np.linalg.det(u[:2, :2] * c).imag

@@ -88,7 +88,7 @@ def complex_number_as_a_real_one(x, a):
 
 def complex_number_as_a_condition(a):
     z = a + 1j
-    return a if z else 0.0
+    return a if z and a > 0.0 else 0.0
 
 
 def complex_number_where_real_ones_are_taken(x):

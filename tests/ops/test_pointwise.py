@@ -8,6 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tests import audit
 from tests.compare import array
 from tests.support import T
 
@@ -92,3 +93,35 @@ def test_rrelu_in_training_draws_between_its_bounds() -> None:
     slopes = x.grad.tolist()
     assert slopes[1] == 1 and all(0.25 <= s <= 0.5 for s in (slopes[0], slopes[2]))
     np.testing.assert_allclose(array(y), array(x) * np.array(slopes, np.float32))
+
+
+# The first has a corner at 0; the others take more than a tensor, or give more than one of its shape.
+APART = {"special.i0e", "frexp", "nn.functional.glu", "polygamma", "special.polygamma"}
+
+
+def _derivatives(name: str, at: np.ndarray) -> list[np.ndarray]:
+    x = T.tensor(at, requires_grad=True)
+    found = [operator.attrgetter(name)(T)(x)]
+    for _ in range(2):
+        y = found[-1]
+        found.append(T.autograd.grad(y.sum(), x, create_graph=True)[0] if y.requires_grad else x * 0)
+    return [array(y) for y in found]
+
+
+def _of_one(name: str) -> bool:
+    cases = [] if name.endswith("_") else audit.cases_of(name)
+    return any([c.arity == 1 and c.differentiable and not c.args and not c.kwargs for c in cases])
+
+
+@pytest.mark.parametrize("name", sorted({n for n in NAMES if _of_one(n)} - APART))
+def test_derivatives_where_a_branch_ends_are_those_beside(name: str) -> None:
+    """Where the first and the second derivative are alike on both sides of a number, they are so at it."""
+    at, step = np.array([0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0]), 2e-4
+    below, here, above = (_derivatives(name, at + move) for move in (-step, 0, step))
+    for order in (1, 2):
+        low, value, high = below[order], here[order], above[order]
+        with np.errstate(invalid="ignore"):
+            size = np.maximum(np.abs(low), np.abs(high))
+            alike = (np.abs(low - high) < 1e-2 * size + 1e-6) & (size < 1e6) & np.isfinite(value)
+        wrong = alike & (np.abs(value - (low + high) / 2) > 1e-2 * size + 1e-5)
+        assert not wrong.any(), (order, at[wrong], value[wrong], low[wrong])

@@ -279,7 +279,7 @@ def _softplus(input, beta, threshold):
 
 
 def _logsigmoid_rule(g: Any, input: Any) -> Any:
-    z = p.exp(-p.abs(input))
+    z = p.exp(choose(p.lt(input, 0), input, -input))  # as -abs, which has another derivative at 0
     return g * (choose(p.lt(input, 0), 1.0, 0.0) - choose(p.lt(input, 0), 1.0, -1.0) * (z / (1 + z)))
 
 
