@@ -769,13 +769,12 @@ class Plan:
         """Sets what is run again of the body, with the sums that it carries or without, and the heads that it starts from; what it needs of
         around it."""
         inner = self.within_now(loop)
-        loaded = {base for s in inner for base in reads(s)}
         need: set[str] = set()
         of: dict[str, set[str]] = {}
         for s in inner:
             need |= self.read_back(s)
             if isinstance(s, Product | Fill | Keep | Make) or (
-                isinstance(s, Store | Add) and s.base in loop.private and s.base in loaded
+                isinstance(s, Store | Add) and s.base in loop.private
             ):
                 need |= {n for e in exprs(s) for n in names(e)}
             if isinstance(s, Let):

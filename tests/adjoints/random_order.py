@@ -21,6 +21,8 @@ from numba import prange
 
 from nbgrad.adjoints import Differentiable, Refused
 from nbgrad.adjoints.analyse import POLICIES, Plan
+from nbgrad.adjoints.parallel import cut
+from nbgrad.kernels import functions
 
 _SIZE = 4
 _RANGES = (
@@ -36,6 +38,7 @@ class _Writer:
         self.names = 0
         self.floats = ["s", "t", "u", "a"]
         self.own: list[str] = []  # arrays that a turn makes
+        self.plain = self.random.random() < 0.6  # mostly sums, and what stands at the counter
 
     def text(self) -> str:
         self.lines = ["def program(x, M, a, n, low):", "    y, z = np.ones(n + 1), np.zeros(n + 1)"]
@@ -49,9 +52,11 @@ class _Writer:
 
     def place(self, counters: list[str]) -> str:
         r = self.random
-        if not counters or r.random() < 0.12:
+        if not counters or r.random() < (0.05 if self.plain else 0.12):
             return r.choice(["0", "1", "-1", "p", "n - 1", "low"])
         c = counters[-1] if r.random() < 0.7 else r.choice(counters)
+        if self.plain and r.random() < 0.8:
+            return c
         return r.choice([c] * 9 + [f"{c} + 1", f"{c} - 1", f"n - 1 - {c}", f"{c} - n", f"{c} % 2"])
 
     def element(self, counters: list[str]) -> str:
@@ -65,7 +70,7 @@ class _Writer:
 
     def atom(self, counters: list[str]) -> str:
         r = self.random
-        return r.choice(self.floats) if r.random() < 0.45 else self.element(counters)
+        return r.choice(self.floats) if r.random() < (0.2 if self.plain else 0.45) else self.element(counters)
 
     def expression(self, counters: list[str]) -> str:
         a, b, c = (self.atom(counters) for _ in range(3))
@@ -84,6 +89,8 @@ class _Writer:
         r = self.random
         v, w = r.sample(self.floats, 2)
         e = self.expression(counters)
+        if self.plain and r.random() < 0.75:
+            return r.choice([f"{v} += {e}", f"{v} += {e}", f"{v} = {v} - {e}", f"{v} = {w}"])
         ways = [f"{v} += {e}", f"{v} += {e}", f"{v} += {e}", f"{v} -= {e}", f"{v} = {e}", f"{v} = {w}"]
         ways += [f"{v} = {v} + {w}", f"{v}, {w} = {w}, {v}", f"{v} = {v} * 0.5 + {e}", f"{v} = 0.0"]
         ways += [f"{v} = {e} + {v} - {self.atom(counters)}", f"{v} = {w} + {e}", f"{v} = max({v}, {e})"]
@@ -99,10 +106,16 @@ class _Writer:
                 head = (
                     r.choice(_RANGES) if r.random() < 0.85 or not counters else f"range({counters[-1]} + 1)"
                 )
-                if depth == 0 and r.random() < 0.15:
+                if depth == 0 and r.random() < 0.25:
                     head = "prange(n)"
                 self.lines.append(f"{pad}for {counter} in {head}:")
+                kept = r.choice(self.floats) if r.random() < 0.15 else ""
+                if kept:
+                    self.lines.append(f"{pad}    k{self.names} = {kept}")
+                again = f"{pad}    {kept} = k{self.names}"
                 self.inside(depth, [*counters, counter], r.randint(1, 4))
+                if kept:
+                    self.lines.append(again)
             elif c < 0.35 and depth:
                 self.lines.append(
                     f"{pad}if {r.choice([self.atom(counters) + ' > 0.3', counters[-1] + ' > 1'])}:"
@@ -117,13 +130,13 @@ class _Writer:
                 name = f"o{self.names}"
                 self.lines.append(f"{pad}{name} = y * {self.atom(counters)}")
                 self.own.append(name)
-            elif c < 0.44 and depth:
+            elif c < (0.5 if self.plain else 0.44) and depth:
                 name = f"v{self.names}"
                 self.lines.append(f"{pad}{name} = {r.choice([*self.floats, '0.0'])}")
                 self.floats.append(name)
-            elif c < 0.46 and depth:
+            elif c < 0.46 and depth and not self.plain:
                 self.lines.append(f"{pad}if {self.atom(counters)} > 0.9: {r.choice(['break', 'continue'])}")
-            elif c < 0.49:
+            elif c < 0.49 and not self.plain:
                 ways = [
                     "y[1:] = z[:-1] * s",
                     "y += z * t",
@@ -150,6 +163,17 @@ class _Writer:
 
 
 @contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Pieces of loops over `prange` run as plain Python."""
+    compiled = functions.Compiled
+    functions.Compiled = lambda function, text, helpers: function  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        functions.Compiled = compiled  # type: ignore[misc]
+
+
+@contextlib.contextmanager
 def downwards() -> Iterator[None]:
     """All reversed loops run from their last turn."""
     decision = Plan.commutes
@@ -169,6 +193,7 @@ def written(seed: int) -> tuple[Callable[..., Any], str]:
     return scope["program"], text
 
 
+@uncompiled()
 @np.errstate(all="ignore")
 def check(seed: int) -> str:
     function, text = written(seed)
@@ -193,6 +218,14 @@ def check(seed: int) -> str:
                 adjoint = Differentiable(function, policy)._make("adjoint", kinds, wrt)
             xb, mb = np.zeros_like(x), np.zeros_like(m)
             own, ab = adjoint.plain(x.copy(), m.copy(), *given, xb, mb, 1.0)
+            pieces = cut(adjoint.name, adjoint.text, adjoint.helpers) if adjoint.text.dealt else None
+            if pieces is not None:
+                xp, mp = np.zeros_like(x), np.zeros_like(m)
+                _, ap = pieces(x.copy(), m.copy(), *given, xp, mp, 1.0)
+                close = all(
+                    np.allclose(p, q, rtol=1e-9, atol=1e-9) for p, q in ((xp, xb), (mp, mb), (ap, ab))
+                )
+                assert close, ("pieces", policy, xp, xb, ap, ab, text)
             assert abs(own - value) <= 1e-12 * (1 + abs(value)), (policy, own, value, text)
             gradients.append((np.concatenate([xb, mb.ravel(), [ab]]), adjoint.text))
         (found, up), (wanted, down) = gradients
