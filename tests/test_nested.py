@@ -97,6 +97,8 @@ n ** 2
 n.clamp(0.2, 0.6)
 n.pow(m)
 t.where(n > 0.5, n, m)
+t.where(n > 0.5, n.half(), t.ones(1))
+t.where(n > 0.5, t.tensor(2.0), n.half())
 t.maximum(n, m)
 F.elu(n)
 F.hardtanh(n, 0.1, 0.5)

@@ -268,6 +268,7 @@ c.to_sparse_csr().neg_().values(), c, s.coalesce().neg_().values(), s
 rows.cfloat(), columns.byte().layout, (-rows).signbit(), torch.ones_like(columns), rows.unbind(), columns.arctan().layout
 twice.bool() * twice.bool(), (twice.bool() * twice.bool().t()).to_dense()
 c.bool().sum(0, keepdim=True), c.char().sum(1), torch.sparse.sum(c.char(), 1), torch.sparse.sum(c.bool(), 1).dtype
+(twice * 2).sparse_mask(twice), twice.sparse_mask(twice.coalesce()), twice.to_dense().sparse_mask(twice)
 c[None], c[:, None].to_dense(), c[..., None].shape, c[0, None].to_dense(), c.fix()
 torch.tensor([1.0, 0, 2]).to_sparse() @ d, D @ torch.tensor([1.0, 0, 2]).to_sparse()
 """

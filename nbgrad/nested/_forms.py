@@ -686,6 +686,9 @@ def expand(self: Jagged, *args: Any, **named_: Any) -> Any:
 @form("where", to=of_jagged)
 def where(condition: Any, input: Any, other: Any) -> Any:
     like = _first((condition, input, other))
+    if isinstance(input, Tensor) and isinstance(other, Tensor):  # of no dimensions, too, as both are spread
+        kind = dtypes.promote_types(input.dtype, other.dtype)
+        input, other = input.to(kind), other.to(kind)
     return like.with_values(pointwise.where(*[_against(like, t, "where") for t in (condition, input, other)]))
 
 

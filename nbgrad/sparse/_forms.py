@@ -914,7 +914,8 @@ def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
         raise RuntimeError(
             f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size {list(mask.shape)}"
         )
-    return mask.with_values(values_there(mask, self))
+    whole = coalesced(self) if isinstance(self, SparseTensor) else self  # of a place named twice the sum
+    return mask.with_values(values_there(mask, whole))
 
 
 # ---------------------------------------------------------------- reductions
