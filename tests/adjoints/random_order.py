@@ -195,7 +195,7 @@ def written(seed: int) -> tuple[Callable[..., Any], str]:
 
 @uncompiled()
 @np.errstate(all="ignore")
-def check(seed: int) -> str:
+def check(seed: int, second: bool = False) -> str:
     function, text = written(seed)
     draw = np.random.default_rng(seed)
     x, m, dx, dm = (draw.normal(size=s) for s in ((_SIZE,), (_SIZE, _SIZE)) * 2)
@@ -213,8 +213,8 @@ def check(seed: int) -> str:
     upwards = 0
     for policy in (POLICIES[seed % len(POLICIES)], POLICIES[(seed // 4 + 1) % len(POLICIES)]):
         gradients = []
-        for order in (contextlib.nullcontext(), downwards()):
-            with order:
+        for order in (contextlib.nullcontext, downwards):
+            with order():
                 adjoint = Differentiable(function, policy)._make("adjoint", kinds, wrt)
             xb, mb = np.zeros_like(x), np.zeros_like(m)
             own, ab = adjoint.plain(x.copy(), m.copy(), *given, xb, mb, 1.0)
@@ -227,29 +227,49 @@ def check(seed: int) -> str:
                 )
                 assert close, ("pieces", policy, xp, xb, ap, ab, text)
             assert abs(own - value) <= 1e-12 * (1 + abs(value)), (policy, own, value, text)
-            gradients.append((np.concatenate([xb, mb.ravel(), [ab]]), adjoint.text))
+            found = np.concatenate([xb, mb.ravel(), [ab]])
+            if second:
+                found = np.concatenate([found, _along(adjoint, policy, order, (x, m, *given), (dx, dm))])
+            gradients.append((found, adjoint.text))
         (found, up), (wanted, down) = gradients
+        if second and not np.max(np.abs(wanted)) < 1e6:
+            return "large"
         size = 1 + np.max(np.abs(wanted))
         if not size < 1e8:
             return "large"
         upwards += up != down
         assert np.max(np.abs(found - wanted)) <= 1e-11 * size, ("order", policy, found, wanted, text)
-        product = found @ np.concatenate([dx, dm.ravel(), [0.3]])
+        product = found[: 5 * _SIZE + 1] @ np.concatenate([dx, dm.ravel(), [0.3]])
         assert abs(product - moved) <= 1e-9 * size, ("tangent", policy, product, moved, text)
     return "upwards" if upwards else "ok"
+
+
+def _along(
+    made: Any, policy: Any, order: Callable[[], Any], args: tuple[Any, ...], d: tuple[Any, ...]
+) -> Any:
+    """The gradient of the gradient along a direction, by the adjoint of the adjoint."""
+    first = Differentiable(made.plain, policy)
+    args = (*args, np.zeros(_SIZE), np.zeros((_SIZE, _SIZE)), 1.0)
+    names = [n for n in first.names if n not in ("n", "low", first.names[-1])]
+    with order():
+        back = first._make("adjoint", first._kinds(args), tuple(names))
+    bars = [np.zeros(_SIZE), np.zeros((_SIZE, _SIZE)), *(a.copy() for a in d)]
+    found = back.plain(*(a.copy() if isinstance(a, np.ndarray) else a for a in args), *bars, 0.0, 0.3)
+    return np.concatenate([bars[0], bars[1].ravel(), [found[2]]])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--second", type=int, default=10, help="each so many to second order")
     parser.add_argument("--seconds", type=float, default=1e9)
     given = parser.parse_args()
     found: collections.Counter[str] = collections.Counter()
     began = time.time()
     for seed in range(given.first, given.first + given.count):
         try:
-            found[check(seed)] += 1
+            found[check(seed, bool(given.second) and seed % given.second == 0)] += 1
         except Refused as error:
             found["refused"] += 1
             if found["refused"] < 6:
