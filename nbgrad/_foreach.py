@@ -20,6 +20,15 @@ _OUT_ONLY = {"clone", "max", "norm", "mm"}
 _IN_PLACE_ONLY = {"copy"}
 # What takes numbers as well.
 _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+# The operands by name, of which each may have several.
+_OPERANDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "sub", "mul", "div", *_METHODS, *_METHODS.values()), ("scalar scalars other",)),
+    "pow": ("exponent",),
+    "lerp": ("tensors1", "weight weights"),
+    **dict.fromkeys(("addcdiv", "addcmul"), ("tensor1", "tensor2")),
+    "copy": ("src",),
+    "mm": ("mat2",),
+}
 NAMES = frozenset(
     f"_foreach_{name}{end}"
     for name in (*_UNARY.split(), *_MORE.split())
@@ -72,11 +81,14 @@ def make(name: str) -> Callable[..., Any]:
     plain = name.removeprefix("_foreach_")
     inplace = plain[-1] == "_"
     stem = plain.removesuffix("_")
+    operands = [names.split() for names in _OPERANDS.get(stem, ())]
     method = getattr(Tensor, _METHODS.get(stem, stem) + "_" * inplace)
 
     def foreach(self: Any, *args: Any, **kwargs: Any) -> Any:
         if stem == "pow" and isinstance(self, (int, float)):
             return tuple([self**t for t in _tensors(name, *args)])
+        for names in operands[len(args) :]:
+            args += tuple([kwargs.pop(one) for one in names if one in kwargs])
         tensors = _tensors(name, self)
         count = len(tensors)
         if "alpha" in kwargs and not (args and isinstance(args[0], (Tensor, list, tuple))):

@@ -19,14 +19,23 @@ class Picky(torch.nn.Module):
             raise NotImplementedError("one")
         assert x.dim() < 3, "many"
         torch._assert(x.size(0) != 3, "three")
+        if x.size(0) == 6:
+            print(x.select(0, 7))
+        if x.size(0) == 7:
+            print([1][x.size(0)])
+        if x.size(0) == 8:
+            print({"a": 1}["b"])
         return x.view(-1, 5)
 """
-SIZES: list[tuple[int, ...]] = [(), (1,), (1, 1, 1), (3, 5), (2, 2), (5, 1)]
+SIZES: list[tuple[int, ...]] = [(), (1,), (1, 1, 1), (3, 5), (6, 5), (7, 5), (8, 5), (2, 2), (5, 1)]
 TOLD = [
     (True, "builtins.ValueError: none"),
     (True, "builtins.NotImplementedError: one"),
     (True, "AssertionError: many"),
     (True, "AssertionError: three"),
+    (False, "select(): index 7 out of range for tensor of size [6, 5] at dimension 0"),
+    (False, "list index out of range"),
+    (False, "KeyError: b"),
     (False, "shape '[-1, 5]' is invalid for input of size 4"),
     None,
 ]

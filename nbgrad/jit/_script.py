@@ -91,6 +91,9 @@ _RAISES: Final = dis.opmap["RAISE_VARARGS"]
 _ASSERTS: Final = _assert.__code__
 
 
+_INTERPRETER: Final = "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call last):\n"
+
+
 def _raised(error: Exception) -> str | None:
     """What PyTorch says where a user's code raised the error itself, as its own text tells."""
     trace = error.__traceback__
@@ -100,16 +103,16 @@ def _raised(error: Exception) -> str | None:
         return None
     if trace.tb_next is None and trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISES:
         return None
-    lines = "".join(traceback.format_tb(error.__traceback__.tb_next if error.__traceback__ else None))
     kind = type(error)
     name = (
         "RuntimeError: AssertionError" if kind is AssertionError else f"{kind.__module__}.{kind.__qualname__}"
     )
     told = str(error.args[0]) if error.args else ""
-    return (
-        "The following operation failed in TorchScript interpreter.\nTraceback of TorchScript (most recent call last):\n"
-        f"{lines}{name}: {told}\n"
-    )
+    return f"{_INTERPRETER}{_where(error)}{name}: {told}\n"
+
+
+def _where(error: Exception) -> str:
+    return "".join(traceback.format_tb(error.__traceback__.tb_next if error.__traceback__ else None))
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -122,9 +125,12 @@ class RecursiveScriptModule(ScriptModule):
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
-            if (told := _raised(error)) is None:
+            if (told := _raised(error)) is not None:
+                raise Error(told) from error
+            if isinstance(error, (Error, RuntimeError)):
                 raise
-            raise Error(told) from error
+            said = f"KeyError: {error.args[0]}" if isinstance(error, KeyError) else error
+            raise RuntimeError(f"{_INTERPRETER}{_where(error)}RuntimeError: {said}\n") from error
 
     @property
     def original_name(self) -> str:

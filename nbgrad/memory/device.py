@@ -201,16 +201,19 @@ def get_default_device() -> device:
     ...     torch.get_default_device()
     device(type='meta')
     """
-    return cpu if default.device is None else settled(default.device)
+    said = default.device
+    return cpu if said is None else settled(said) if said.index is None else said
 
 
 def settled(where: _Device) -> _Device:
-    """A device as tensors have it: of a GPU that is named by its type alone, the current one.
+    """A device as tensors have it: of a GPU that is named by its type alone, the current one; others have no number.
 
     >>> settled(device("meta"))
     device(type='meta')
     """
-    return gpus.named(where) if where.type == "cuda" else where
+    if where.type == "cuda":
+        return gpus.named(where)
+    return where if where.index is None else _cached(where.type, None)
 
 
 Device: TypeAlias = device | str | int  # what stands for one

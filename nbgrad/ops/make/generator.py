@@ -87,7 +87,7 @@ class Generator:
         return object.__new__(OnDevice if _device.device(device).type == "cuda" else cls)
 
     def __init__(self, device: str | _device.device = "cpu") -> None:
-        self.device = _device.device(device)
+        self.device = _device.settled(_device.device(device))
         if self.device.type != "cpu":
             raise _unsupported(self.device)
         self.lock = threading.RLock()
