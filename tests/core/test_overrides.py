@@ -93,7 +93,8 @@ def _names() -> list[str]:
 
     found = []
     for (path, ours), (_, theirs) in zip(_spaces(nbgrad), _spaces(torch), strict=True):
-        for name in dir(ours):
+        # What is loaded when it is named hands over by the functions that it calls.
+        for name in vars(ours) if path == "torch" else dir(ours):
             own, other = getattr(ours, name), getattr(theirs, name, None)
             if path != "Tensor" and not (
                 name[0].islower() and name in getattr(theirs, "__all__", dir(theirs))
