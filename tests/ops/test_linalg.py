@@ -454,3 +454,26 @@ def test_second_derivatives_of_the_determinant_of_any_rank(rank: int, turn: comp
             want[k, m] += sign * other[i, j] * np.linalg.det(a[np.ix_(rows, columns)])
     moved = T.func.jvp(T.func.grad(lambda x: T.linalg.det(x).real), (T.tensor(a),), (T.tensor(other),))[1]
     assert_close(array(moved).conj(), want, "along another matrix")
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 9])
+def test_a_matrix_of_a_batch_is_worked_on_as_alone(n: int) -> None:
+    a = T.from_numpy(np.random.default_rng(n).standard_normal((5, n, n)))
+    b = a[:, :, :1]
+    for of_all, of_one in (
+        (T.linalg.inv(a), [T.linalg.inv(x) for x in a]),
+        (T.linalg.solve(a, b), [T.linalg.solve(x, y) for x, y in zip(a, b)]),
+        (T.linalg.det(a), [T.linalg.det(x) for x in a]),
+    ):
+        assert of_all.tolist() == [x.tolist() for x in of_one]
+    np.testing.assert_allclose((T.linalg.inv(a) @ a).numpy(), np.broadcast_to(np.eye(n), a.shape), atol=1e-9)
+
+
+def test_a_little_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
+    a = T.from_numpy(np.random.default_rng(0).standard_normal((3, 2, 4, 4)))
+    whole = T.linalg.inv_ex(a)[0]
+    a[1, 0, 3] = a[1, 0, 2] = 0.0
+    found, infos = T.linalg.inv_ex(a)
+    assert infos.tolist() == [[0, 0], [3, 0], [0, 0]] and T.linalg.det(a)[1, 0] == 0
+    good = infos == 0
+    assert T.equal(found[good], whole[good])

@@ -2,7 +2,8 @@
 
 Promises `ops/linear/lapack.py`: an element is worked on in the same order whatever the batch and the threads. In `lu` of real
 numbers products and sums are fused, as PyTorch's are: of a matrix less one of its eigenvalues, which inverse iteration and gradients
-of eigenvectors solve with, every fourth pivot of 2 x 2 was 0 with two roundings, and none is with one.
+of eigenvectors solve with, every fourth pivot of 2 x 2 was 0 with two roundings, and none is with one. A column is multiplied by 1 / pivot,
+unless it is the last of a square of four rows or less: so are the factors PyTorch's to the bit, of up to 16 rows.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def @NAME@(start, stop, meta, a, pivots, infos):
                 divisor = F(1)
                 if info == 0:
                     info = k + 1
-            for i in range(k + 1, rows):
+{share}            for i in range(k + 1, rows):
                 q = begin + i * columns
-                factor = a[q + k] / divisor
+                factor = {factor}
                 a[q + k] = factor
                 for j in range(k + 1, columns):
                     a[q + j] = {less}
@@ -57,15 +58,24 @@ def @NAME@(start, stop, meta, a, pivots, infos):
 '''
 
 
+_SHARE = """\
+            share = F(1) / divisor
+            whole = (abs(divisor) < {least}) | ((rows <= 4) & (rows == columns) & (k + 2 == rows))  # of less, a share may be infinite
+"""
+
+
 @cached(4)
 def lu(code: str) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `meta` holds the rows and columns of a matrix. Of complex numbers LAPACK compares another size."""
     if code[0] == "c":
         size, less, imports = "abs(v.real) + abs(v.imag)", "a[q + j] - factor * a[here + j]", ""
+        share, factor = "", "a[q + k] / divisor"
     else:
         size, less = "abs(v)", "fma(-factor, a[here + j], a[q + j])"
         imports = "from nbgrad.kernels.cpu.vmath import fma"
-    text = _LU.format(scalar=SCALARS[code], size=size, less=less, imports=imports)
+        share = _SHARE.format(least=1.2e-38 if code == "f4" else 2.3e-308)
+        factor = "a[q + k] / divisor if whole else a[q + k] * share"
+    text = _LU.format(scalar=SCALARS[code], size=size, less=less, imports=imports, share=share, factor=factor)
     return text, ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8")
 
 
@@ -99,6 +109,71 @@ def triangle(code: str) -> tuple[str, tuple[str, ...]]:
     """Of the widest numbers ("f8", "c16"). `meta` holds the rows of a matrix, the columns of x, whether the upper triangle is read, and
     whether what stands on the diagonal is not, being 1. The other triangle is not read."""
     return _TRIANGLE, ("i8", "i8", "*i8", f"*{code}", f"*{code}")
+
+
+_SUBSTITUTE = '''"""The solutions x by L and U, over the right sides, which lie by columns; or the inverses, over nothing."""
+from nbgrad.kernels.cpu.vmath import fma
+
+
+def @NAME@(start, stop, meta, a, pivots, x):
+    n = meta[0]
+    columns = meta[1]
+    inverse = meta[2]
+    divided = (n == 8) | (n == 1)  # as PyTorch's
+    for item in range(start, stop):
+        begin = item * n * n
+        if not divided:
+            for k in range(n):
+                a[begin + k * n + k] = 1 / a[begin + k * n + k]
+        for j in range(columns):
+            q = (item * columns + j) * n
+            if inverse:
+                for k in range(n):
+                    x[q + k] = j == k
+            for k in range(n):
+                other = pivots[item * n + k] - 1
+                v = x[q + k]
+                x[q + k] = x[q + other]
+                x[q + other] = v
+            for k in range(1, n):
+                line = begin + k * n
+                v = x[q + k]
+                for i in range(k):
+                    v = fma(-a[line + i], x[q + i], v)
+                x[q + k] = v
+            for k in range(n - 1, -1, -1):
+                line = begin + k * n
+                v = x[q + k]
+                for i in range(n - 1, k, -1):
+                    v = fma(-a[line + i], x[q + i], v)
+                x[q + k] = v / a[line + k] if divided else v * a[line + k]
+'''
+
+
+def substitute() -> tuple[str, tuple[str, ...]]:
+    """Of float64. `meta` holds the rows of a matrix, the columns of x, and whether they become the inverse. U's diagonal is overwritten."""
+    return _SUBSTITUTE, ("i8", "i8", "*i8", "*f8", "*i8", "*f8")
+
+
+_DETERMINANT = '''"""The determinants, by U and how often rows were exchanged."""
+
+
+def @NAME@(start, stop, meta, a, pivots, o):
+    n = meta[0]
+    for item in range(start, stop):
+        v = 1.0
+        for k in range(n):
+            v = v * a[(item * n + k) * n + k]
+        for k in range(n):
+            if pivots[item * n + k] != k + 1:
+                v = -v
+        o[item] = v
+'''
+
+
+def determinant() -> tuple[str, tuple[str, ...]]:
+    """Of float64; `meta` holds the rows of a matrix."""
+    return _DETERMINANT, ("i8", "i8", "*i8", "*f8", "*i8", "*f8")
 
 
 _PARTS = '''"""The permutation p, which is 0 at first, the lower triangle l and the upper one u, of what elimination leaves in one."""

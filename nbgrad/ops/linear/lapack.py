@@ -100,27 +100,46 @@ def _runner(
     return partial(launch, cpu.kernel(name, *text).address, count, cpu.constants(meta))
 
 
-_bytes = np.dtype(np.uint8)
-
-
 def each(
     name: str, text: tuple[str, tuple[str, ...]], count: int, meta: tuple[int, ...], *arrays: Array
 ) -> None:
     """Run a kernel on each matrix of a batch; of few elements, while others wait."""
     run = _runner(name, text, count, meta, len(arrays), arrays[0].size)
-    run(*[a.reshape(-1).view(_bytes) for a in arrays])
+    run(*[a if a.flags.c_contiguous else a.reshape(-1) for a in arrays])
 
 
-def eliminated(matrices: Array) -> tuple[Array, Array, Array]:
-    """L below the diagonal and U from it on, in one; the row that each step exchanges with, from 1; the first pivot that is 0."""
+def _eliminated(matrices: Array, kind: Any) -> tuple[Array, Array, Array]:
     *batch, rows, columns = matrices.shape
     count, steps = prod(batch), min(rows, columns)
-    a = np.array(matrices, order="C")
+    a = np.array(matrices, kind, order="C")
     pivots, infos = np.zeros((*batch, steps), np.int64), np.zeros(batch, np.int64)
     if count and steps:
         code = f"{a.dtype.kind}{a.itemsize}"
         each(f"lu_{code}", _kernels.lu(code), count, (rows, columns), a, pivots, infos)
+    return a, pivots, infos
+
+
+def eliminated(matrices: Array) -> tuple[Array, Array, Array]:
+    """L below the diagonal and U from it on, in one; the row that each step exchanges with, from 1; the first pivot that is 0."""
+    a, pivots, infos = _eliminated(matrices, matrices.dtype)
     return a, pivots.astype(np.int32), infos.astype(np.int32)
+
+
+LITTLE = 8  # rows up to which a kernel is done with real matrices before LAPACK has begun with them
+
+
+def _is_little(a: Array) -> bool:
+    return a.dtype.kind == "f" and a.shape[-1] <= LITTLE and a.size > 0
+
+
+def solve_little(a: Array, b: Array | None) -> tuple[Array, Array]:
+    """X of A X = B for little matrices, or their inverses, lying by columns, and the first pivots that are 0; in double precision."""
+    left, pivots, infos = _eliminated(a, np.float64)
+    *batch, n, _ = a.shape
+    x = np.empty((*batch, n, n)) if b is None else np.array(b.mT, np.float64, order="C")
+    sizes = (n, x.shape[-2], b is None)
+    each("substitute_f8", _kernels.substitute(), infos.size, sizes, left, pivots, x)
+    return x.astype(a.dtype, copy=False).mT, infos
 
 
 def reflected(x: Array, a: Array, taus: Array, forward: bool) -> Array:
@@ -231,6 +250,11 @@ def _solve_singular(a: Array, b: Array) -> tuple[Array, int]:
 def solve(a: Array, b: Array) -> tuple[Array, Array]:
     """X of A X = B, whose batch dimensions are the same."""
     infos = np.zeros(a.shape[:-2], np.int32)
+    if _is_little(a) and b.size:
+        x, singular = solve_little(a, b)
+        for at in map(tuple, np.argwhere(singular)):
+            x[at], infos[at] = _solve_singular(a[at], b[at])
+        return _unknown(a, x), infos
     x = _lapack.solve(a, b, signature=kinds_of(a, "MM->M")).astype(b.dtype, copy=False)
     if np.isfinite(x).all():
         return x, infos
@@ -243,14 +267,24 @@ def solve(a: Array, b: Array) -> tuple[Array, Array]:
                 x[k] = np.linalg.solve(a[k], b[k])
             except np.linalg.LinAlgError:
                 x[k], infos[k] = _solve_singular(a[k], b[k])
+    return _unknown(a, x), infos
+
+
+def _unknown(a: Array, x: Array) -> Array:
+    """These solutions, without those of matrices that hold NaN."""
     if not np.isfinite(x).all():
         x[_any(np.isnan(a))] = np.nan
-    return x, infos
+    return x
 
 
 @threaded
 @quiet()
 def inverse(a: Array) -> tuple[Array, Array]:
+    if _is_little(a):
+        x, infos = solve_little(a, None)
+        if np.isfinite(x).all() and not infos.any():
+            return x, infos.astype(np.int32)
+        return solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
     x = _lapack.inv(a, signature=kinds_of(a, "M->M")).astype(a.dtype, copy=False)
     if np.isfinite(x).all():
         return x, np.zeros(a.shape[:-2], np.int32)
@@ -260,7 +294,12 @@ def inverse(a: Array) -> tuple[Array, Array]:
 @threaded
 def det(a: Array) -> Array:
     with quiet():
-        return np.asarray(np.linalg.det(a))
+        if not _is_little(a):
+            return np.asarray(np.linalg.det(a))
+        left, pivots, infos = _eliminated(a.mT if a.flags.c_contiguous else a, np.float64)  # as PyTorch's
+        found = np.empty(infos.shape)
+        each("determinant_f8", _kernels.determinant(), infos.size, a.shape[-1:], left, pivots, found)
+        return found.astype(a.dtype, copy=False)
 
 
 @threaded

@@ -26,6 +26,7 @@ from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear.lapack import (
+    LITTLE,
     adjoint,
     by_steps,
     eigenvalues,
@@ -303,6 +304,25 @@ def svd(A: Spec, full_matrices: Any, *, driver: Any, out: Any) -> Quick | None:
 # ---------------------------------------------------------------- solutions, inverses
 
 
+def _is_little(A: Spec) -> bool:
+    return not A.dtype.is_complex and tuple(A.shape)[-1] <= LITTLE
+
+
+def _substituting(A: Spec, columns: int, read_b: _Read | None) -> Callable[[Tensor, Tensor], _Array | None]:
+    """What solves systems of little matrices, or inverts them, as `lapack.solve_little` does; None where something is not finite."""
+    run, shape = _eliminating(A, "f8"), (*tuple(A.shape)[:-2], columns, columns)
+    sizes = (_sizes(A)[0], columns, read_b is None)
+    substitute = _launching("substitute_f8", elimination.substitute(), 4, A, sizes)
+
+    def solved(A: Tensor, B: Tensor) -> _Array | None:
+        a, pivots, _ = run(A)
+        x = np.empty(shape) if read_b is None else np.array(read_b(B).swapaxes(-1, -2), np.float64, order="C")
+        substitute(a, pivots, x)
+        return x.swapaxes(-1, -2) if _finite(x) else None
+
+    return solved
+
+
 def solve(A: Spec, B: Spec, *, left: Any, out: Any) -> Quick | None:
     if out is not None or left is not True or not is_small(A) or not _square(A) or A.dtype is not B.dtype:
         return None
@@ -313,6 +333,9 @@ def solve(A: Spec, B: Spec, *, left: Any, out: Any) -> Quick | None:
     column = B.like((*shape, 1), (*B.strides, 1)) if vector else B
     read, read_b = _reading(A), _reading(column)
     make = _lines(B, shape) if vector else _columns(B, *_sizes(B))
+    if _is_little(A):
+        solved = _substituting(A, _sizes(column)[1], read_b)
+        return lambda A, B: None if (x := solved(A, B)) is None else make(x[..., 0] if vector else x)
     kinds = signature_of(A.dtype.np, "dd->d")
 
     def found(A: Tensor, B: Tensor) -> Tensor | None:
@@ -326,6 +349,9 @@ def solve(A: Spec, B: Spec, *, left: Any, out: Any) -> Quick | None:
 def inv(A: Spec, *, out: Any) -> Quick | None:
     if out is not None or not is_small(A) or not _square(A):
         return None
+    if _is_little(A):
+        inverted, laid = _substituting(A, _sizes(A)[0], None), _columns(A, *_sizes(A))
+        return lambda t: None if (x := inverted(t, t)) is None else laid(x)
     read, make, kinds = _reading(A), _columns(A, *_sizes(A)), signature_of(A.dtype.np, "d->d")
 
     def found(t: Tensor) -> Tensor | None:
@@ -405,20 +431,21 @@ def cholesky_inverse(L: Spec, upper: Any, *, out: Any) -> Quick | None:
     return found
 
 
-def _eliminating(A: Spec) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
-    """L and U in one, the rows that were exchanged, and the first pivot that is 0, of each matrix."""
+def _eliminating(A: Spec, code: str | None = None) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
+    """L and U in one, the rows that were exchanged, and the first pivot that is 0, of each matrix; in numbers of that `code`, if given."""
     *batch, m, n = tuple(A.shape)
-    address = cpu.kernel(f"lu_{A.dtype.code}", *elimination.lu(A.dtype.code)).address
+    code = code or A.dtype.code
+    address = cpu.kernel(f"lu_{code}", *elimination.lu(code)).address
     count, launch, meta = prod(batch), cpu.launch(4, "", 1, A.numel < FEW), cpu.constants([m, n])
     read, exchanged, batch_ = _reading(A), (*batch, min(m, n)), tuple(batch)
 
     def eliminated(t: Tensor) -> tuple[_Array, _Array, _Array]:
         a, pivots, infos = (
-            np.array(read(t), order="C"),
+            np.array(read(t), code, order="C"),
             np.empty(exchanged, np.int64),
             np.empty(batch_, np.int64),
         )
-        launch(address, count, meta, *[x.reshape(-1).view(_bytes) for x in (a, pivots, infos)])
+        launch(address, count, meta, a, pivots, infos)
         return a, pivots, infos
 
     return eliminated
