@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,9 @@ import nbgrad as T
 @pytest.mark.parametrize("order", ["random", "rising", "falling", "equal"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_few_ranks_of_a_long_line(order: str, largest: bool) -> None:
-    """They are kept in order as they are met, unless the line is such that this takes too long; equal elements keep their order."""
-    drawn = np.random.default_rng(0).integers(0, 50, 400).astype(np.float32)
+    """They are kept in order as they are met, unless the line is such that this takes too long; equal elements of so long a line keep
+    their order."""
+    drawn = np.random.default_rng(0).integers(0, 50, 5000).astype(np.float32)
     values = {"random": drawn, "rising": np.sort(drawn), "falling": -np.sort(-drawn), "equal": drawn * 0}[
         order
     ]
@@ -51,3 +54,44 @@ def test_slopes_that_leave_no_record() -> None:
                 for got, each in zip(T.gradient(x, spacing=spacing, dim=dim), want, strict=True):
                     assert got.stride() == each.stride()
                     np.testing.assert_array_equal(got.numpy(), each.detach().numpy())
+
+
+def drawn_with_equals(n: int, kind: str, rng: np.random.Generator) -> np.ndarray:
+    values = rng.integers(0, int(rng.choice([2, 4, 20, 1000])), n)
+    if kind == "sorted":
+        values.sort()
+    if kind == "organ pipes":  # which std::sort gives up on, to sort by a heap
+        values = np.concatenate([np.arange(n // 2), np.arange(n - n // 2)[::-1]])
+    return values
+
+
+def places_of(x: Any, k: int) -> list[Any]:
+    """Of calls that leave equals somewhere, what they give and where it came from."""
+    return [
+        x.topk(k, 0),
+        x.topk(k, 0, largest=False),
+        x.kthvalue(k, 0),
+        x.sort(0),
+        x.sort(0, descending=True),
+        x.nan_to_num().mode(0),  # NaNs, which have no order, are sorted there as they come
+        (x.argsort(stable=True, dim=0), x.argsort(0)),
+    ]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["int64", "float32", "uint8", "float64", "float16", "int32"])
+def test_equals_stand_where_pytorch_leaves_them(dtype: str) -> None:
+    import torch
+
+    rng = np.random.default_rng(2)
+    for n in (2, 3, 5, 16, 17, 33, 100, 500, 4096):
+        for kind in ("random", "sorted", "organ pipes"):
+            values = drawn_with_equals(n, kind, rng).astype(dtype)
+            if dtype.startswith("float"):
+                values[rng.random(n) < 0.1] = np.nan
+                values[rng.random(n) < 0.1] *= -0.0
+            for k in {1, max(n // 64, 1), max(n // 2, 1), n}:
+                for x in (values, np.stack([values, values[::-1]], 1)):
+                    for want, got in zip(places_of(torch.from_numpy(x), k), places_of(T.from_numpy(x), k)):
+                        assert got[1].tolist() == want[1].tolist(), (n, kind, k)
+                        np.testing.assert_array_equal(got[0].numpy(), want[0].numpy())

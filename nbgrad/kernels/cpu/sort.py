@@ -3,14 +3,16 @@
 Promises the ops one kernel for sort, topk, kthvalue, median and quantile: it turns elements into integers that are in the
 same order (NaN above everything, zeros of both signs equal, as PyTorch compares them), leaves out what is certainly beyond the ranks
 asked for, and sorts the rest by digits (short lines by insertion; for few ranks the best so far are kept in order). Equal elements
-stay in their order, so the result is the only one possible, whatever runs it. Scratch memory is as long as the operand, of which a
+stay in their order, so the result is the only one possible, whatever runs it; or, where some are met, lines are ordered again by the
+steps of `ties.py`. Scratch memory is as long as the operand, of which a
 thread touches one line.
 """
 
 from __future__ import annotations
 
-from nbgrad.base.source import fill
+from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.cpu import ties
 from nbgrad.kernels.cpu.walk import opening
 from nbgrad.kernels.templates import computed, halves, read
 
@@ -27,7 +29,7 @@ FIRST = {
 
 _SORT = '''"""Ranks from {first} on of each line, {way}, of {code} as integers in the same order."""
 from nbgrad.kernels.cpu.stack import stack_i8
-
+{steps}
 
 def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
     digits = stack_i8({counters})
@@ -125,6 +127,7 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
             {source}
             o[o_at + k * o_step] = x[x_at + at * x_step]
             place[o_at + k * o_step] = at
+        {equals}
 '''
 
 
@@ -149,9 +152,9 @@ def key(code: str, descending: bool) -> list[str]:
 
 
 @cached(128)
-def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes; `which` is a key of FIRST. The kernel takes two buffers of scratch, and two more for elements
-    of 8 bytes, whose places do not fit beside them."""
+def ranks(code: str, descending: bool, which: str = "given", way: str = "") -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes; `which` is a key of FIRST, and `way` one of `ties.ORDER`, if equal elements shall stand as it leaves
+    them. The kernel takes two buffers of scratch, and two more for elements of 8 bytes, whose places do not fit beside them."""
     wide = code[1] == "8"
     bits = (
         16 if code[0] in "bu" and code not in _UNSIGNED else 8 * int(code[1])
@@ -172,9 +175,39 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
         for t in range(passes)
     ]
     twin = lambda text: [text] if wide else []  # noqa: E731
+    there = lambda at: f"a[{at}]" if wide else f"(a[{at}] >> 32)"  # noqa: E731
+    equals: Lines = [
+        "same = 0",
+        "for k in range(lo + base + 1, lo + base + count):",
+        [f"same += {there('k')} == {there('k - 1')}"],
+        "if same == 0 and count < n:",  # those that are not wanted may equal the last
+        [
+            f"final = {there('lo + base + count - 1')}",
+            "for k in range(n):",
+            [*key(code, descending), "same += key == final"],
+            "same -= 1",
+        ],
+        "if same:",
+        [
+            f"w = {'ia' if wide else 'b'}",
+            "for k in range(n):",
+            [*key(code, descending), "a[lo + k] = key", "w[lo + k] = k"],
+            *ties.ORDER.get(way, ()),
+            "for k in range(count):",
+            [
+                "at = w[lo + begin + k]",
+                "o[o_at + k * o_step] = x[x_at + at * x_step]",
+                "place[o_at + k * o_step] = at",
+            ],
+        ],
+    ]
     source = fill(
         _SORT,
         code=code,
+        steps=["from numba.extending import register_jitable", "", "", *ties.STEPS.splitlines()]
+        if way
+        else [],
+        equals=equals if way else [],
         way="descending" if descending else "ascending",
         first=FIRST[which].replace("first", "begin"),
         counters=max(SELECT, passes * 256),

@@ -1,7 +1,8 @@
 """Order: sorting, ranks and what is asked of sorted values.
 
 Everything rests on one kernel, which gives the elements of some ranks along a dimension with their places. A gradient goes back
-to the places that values came from. Equal elements keep their order, also where PyTorch promises nothing (topk, kthvalue, median).
+to the places that values came from. Equal elements of lines that are not long stand where PyTorch's sorts leave them; others, and those
+on a device, keep their order.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method, method_alone, stanza
 from nbgrad.expr import prims as p
 from nbgrad.kernels.cpu import sort as templates
+from nbgrad.kernels.cpu import ties
 from nbgrad.kernels.cuda import sort as device
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
@@ -47,9 +49,10 @@ def ranks(
     which: str = "given",
     keepdim: bool = True,
     placed: bool = True,
+    way: str = "",
 ) -> Run:
     """What finds the elements of `count` ranks along `dim`, in order, and their places (if `placed`); of one rank also without the
-    dimension."""
+    dimension. Equal ones keep their order, or stand as a way of PyTorch's leaves them (`ties.ORDER`)."""
     shape = tuple(sp.shape) or (1,)
     if count < 0:  # all of them, which lie as the input does
         count, values = (
@@ -66,8 +69,10 @@ def ranks(
         outs = (values, places) if keepdim or not sp.ndim else (without(values, dim), without(places, dim))
         by_tiles = _by_tiles(sp, how, code, descending, which, outs, first, count)
         return by_tiles if placed else lambda t: by_tiles(t)[0]
-    source, signature = templates.ranks(code, descending, which)
-    name = f"ranks_{code}_{'descending' if descending else 'ascending'}_{which}"
+    if not (ties.SHORT if way == "sort" else 1) < shape[dim] <= ties.LONG:
+        way = ""
+    source, signature = templates.ranks(code, descending, which, way)
+    name = f"ranks_{code}_{'descending' if descending else 'ascending'}_{way or which}"
     serves, scratch = sp.backend, len(signature) - 8
     address = serves.kernel(name, source, signature).address
     items = how.items if values.numel else 0
@@ -76,32 +81,33 @@ def ranks(
     if not keepdim and sp.ndim:
         values, places = without(values, dim), without(places, dim)
     room, meta, allocate = 8 * sp.numel, serves.constants(how.meta), sp.allocate
-    digits = shape[dim] > templates.SHORT  # sorted by digits, from one buffer to the other and back
+    long = shape[dim] > templates.SHORT  # sorted by digits, from one buffer to the other and back
+    both = long or bool(way)
 
     def rank(t: Tensor) -> tuple[Tensor, Tensor]:
         value, place, a = empty(values), empty(places), allocate(room, _bytes)
-        b = allocate(room, _bytes) if digits else a
+        b = allocate(room, _bytes) if both else a
         if scratch == 2:
             launch(address, items, meta, value._buf, place._buf, a, b, t._buf, first, count)
             return value, place
         came = allocate(room, _bytes)
-        other = allocate(room, _bytes) if digits else came
+        other = allocate(room, _bytes) if both else came
         launch(address, items, meta, value._buf, place._buf, a, b, came, other, t._buf, first, count)
         return value, place
 
-    if scratch != 2 or digits or sp.numel >= FEW:
+    if scratch != 2 or long or sp.numel >= FEW:
         return rank if placed else lambda t: rank(t)[0]
     # Python's lock is kept over a launch of few, so such launches can share what they work in.
-    kept, spare = allocate(room, _bytes), allocate(places.nbytes, _bytes)
+    kept, apart, spare = allocate(room, _bytes), allocate(room, _bytes), allocate(places.nbytes, _bytes)
 
     def rank_few(t: Tensor) -> tuple[Tensor, Tensor]:
         value, place = empty(values), empty(places)
-        launch(address, items, meta, value._buf, place._buf, kept, kept, t._buf, first, count)
+        launch(address, items, meta, value._buf, place._buf, kept, apart, t._buf, first, count)
         return value, place
 
     def values_of_few(t: Tensor) -> Tensor:
         value = empty(values)
-        launch(address, items, meta, value._buf, spare, kept, kept, t._buf, first, count)
+        launch(address, items, meta, value._buf, spare, kept, apart, t._buf, first, count)
         return value
 
     return rank_few if placed else values_of_few
@@ -203,15 +209,19 @@ def _full(name: str, input: Tensor, dim: Any) -> int:
 # ---------------------------------------------------------------- sorting
 
 
-def _sorter(node_name: str) -> Any:
+def _sorter(node_name: str, way: str) -> Any:
     @prepared(node_name, result=maker("sort"), input=_to_places)
     def sorted_along(input: Spec, *, dim: int, descending: bool) -> Run:
-        return ranks(input, dim, descending)
+        return ranks(input, dim, descending, way=way)
 
     return sorted_along
 
 
-_sort, _sort_stable = _sorter("SortBackward0"), _sorter("SortBackward1")
+_sort, _any_way, _sort_stable = (
+    _sorter("SortBackward0", "sort"),
+    _sorter("SortBackward1", "sort"),
+    _sorter("SortBackward1", ""),
+)
 
 
 @method
@@ -228,15 +238,16 @@ def sort(
     indices=tensor([1, 2, 0]))
     """
     _ordered("Sort", input._spec)
-    op, d = _sort if stable is None else _sort_stable, layout.wrap_dim(dim, input.ndim)
+    op = _sort if stable is None else _sort_stable if stable else _any_way
+    d = layout.wrap_dim(dim, input.ndim)
     if out is None:
         return call_of(op, input, dim=d, descending=bool(descending))
     return results("sort", op(input, dim=d, descending=bool(descending)), out, (input,), apart=True)
 
 
 @prepared()
-def _argsort(input: Spec, *, dim: int, descending: bool) -> Run:
-    ranked = ranks(input, dim, descending)
+def _argsort(input: Spec, *, dim: int, descending: bool, stable: bool) -> Run:
+    ranked = ranks(input, dim, descending, way="" if stable else "sort")
     return lambda t: ranked(t)[1]
 
 
@@ -253,8 +264,9 @@ def argsort(
     _ordered("Sort", input._spec)
     d = layout.wrap_dim(dim, input.ndim)
     if out is None:
-        return call_of(_argsort, input, dim=d, descending=bool(descending))
-    return into("argsort", out, _argsort(input, dim=d, descending=bool(descending)), (), EXPECTED)
+        return call_of(_argsort, input, dim=d, descending=bool(descending), stable=bool(stable))
+    places = _argsort(input, dim=d, descending=bool(descending), stable=bool(stable))
+    return into("argsort", out, places, (), EXPECTED)
 
 
 @method_alone
@@ -272,7 +284,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @prepared("Topk", result=maker("topk"), input=_to_places)
 def _topk(input: Spec, *, dim: int, largest: bool, k: int) -> Run:
-    return ranks(input, dim, largest, 0, k if input.ndim else 1)
+    return ranks(input, dim, largest, 0, k if input.ndim else 1, way="topk")
 
 
 @method
@@ -304,7 +316,7 @@ def topk(
 
 @prepared("Kthvalue", result=maker("kthvalue"), input=_to_place)
 def _kthvalue(input: Spec, *, dim: int, keepdim: bool, k: int) -> Run:
-    return ranks(input, dim, False, k - 1, 1, "given", keepdim)
+    return ranks(input, dim, False, k - 1, 1, "given", keepdim, way="kthvalue")
 
 
 @method
@@ -420,7 +432,7 @@ def _mode(input: Spec, *, dim: int, keepdim: bool) -> Run:
     shape = layout.reduced_shape(tuple(input.shape), (dim,), True) if input.ndim else ()
     values = input.like(shape)
     places = values.like(dtype=dtypes.int64)
-    ranked = ranks(input, dim)
+    ranked = ranks(input, dim, way="sort")
     lines = input.like(strides=layout.kept_strides(input.shape, input.strides))
     how = walk(tuple(input.shape), dim, (still(values, dim), lines.strides), wide=1, few=1)
     address = input.backend.kernel(f"mode_{input.dtype.code}", *templates.mode(input.dtype.code)).address

@@ -71,10 +71,10 @@ def _in_order(rows: Tensor) -> Tensor:
     columns decide."""
     n, columns = rows.shape
     if columns == 1:
-        return argsort(reshape(rows, (-1,)), 0)
+        return argsort(reshape(rows, (-1,)), 0, stable=True)
     order = e.sub(cumsum(full(rows._spec.plain.like((n,), dtype=dtypes.int64), 1), 0), 1)
     for column in range(columns - 1, -1, -1):
-        order = order[argsort(rows[order, column], 0)]
+        order = order[argsort(rows[order, column], 0, stable=True)]
     return order
 
 
