@@ -121,3 +121,22 @@ class Forms:
 
     def time_forward_and_backward(self, lib: str, form: str) -> None:
         self.T.autograd.grad(self.run(self.T, *self.leaves), self.leaves, self.ones)
+
+
+class LittleMatrices:
+    """Batches of matrices of a few rows, which kernels solve and invert."""
+
+    params = (LIBS, some(("inv", "solve", "det", "slogdet")), some((3, 8)))
+    param_names = ("lib", "op", "n")
+
+    def setup(self, lib: str, op: str, n: int) -> None:
+        self.T = T = library(lib)
+        T.manual_seed(0)
+        self.a = (T.randn(1000, n, n) + 3 * T.eye(n)).requires_grad_()
+        self.op, self.more = getattr(T.linalg, op), (T.randn(1000, n, 2),) if op == "solve" else ()
+        self.time_forward_and_backward(lib, op, n)
+
+    def time_forward_and_backward(self, lib: str, op: str, n: int) -> None:
+        found = self.op(self.a, *self.more)
+        found = found[1] if op == "slogdet" else found
+        self.T.autograd.grad(found.sum(), self.a)

@@ -104,6 +104,23 @@ class Order:
         self.op(self.x, *self.more)
 
 
+class Equals:
+    """Labels, of which many are equal: those stand where PyTorch's algorithms leave them."""
+
+    params = (LIBS, some(("sort", "topk", "kthvalue", "mode")))
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        T = library(lib)
+        T.manual_seed(0)
+        self.x, self.op = T.randint(0, 10, (64, 1000)), getattr(T, op)
+        self.more = {"topk": (5,), "kthvalue": (500,)}.get(op, ())
+        self.time_rows_of_labels(lib, op)
+
+    def time_rows_of_labels(self, lib: str, op: str) -> None:
+        self.op(self.x, *self.more)
+
+
 class Draws:
     params = (LIBS, some(DRAWS))
     param_names = ("lib", "op")

@@ -1,11 +1,10 @@
-"""Order, as source with holes: the elements of a line from one rank to another, in a stable order.
+"""Order, as source with holes: the elements of a line from one rank to another.
 
-Promises the ops one kernel for sort, topk, kthvalue, median and quantile: it turns elements into integers that are in the
+Promises the ops one kernel for sort, median, quantile, and topk and kthvalue of long lines: it turns elements into integers that are in the
 same order (NaN above everything, zeros of both signs equal, as PyTorch compares them), leaves out what is certainly beyond the ranks
 asked for, and sorts the rest by digits (short lines by insertion; for few ranks the best so far are kept in order). Equal elements
-stay in their order, so the result is the only one possible, whatever runs it; or, where some are met, lines are ordered again by the
-steps of `ties.py`. Scratch memory is as long as the operand, of which a
-thread touches one line.
+stay in their order, so the result is the only one possible, whatever runs it; for a sort that need not be stable a line in which some
+are met is put in order anew, by the steps of `ties.py`. Scratch memory is as long as the operand, of which a thread touches one line.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.cpu import ties
+from nbgrad.kernels.cpu.keys import INFINITY, UNSIGNED, key, stored
 from nbgrad.kernels.cpu.walk import opening
 from nbgrad.kernels.templates import computed, halves, read
 
@@ -85,7 +85,7 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
                 if upto >= base + count:
                     break
             base -= below
-        for k in range(0 if few else n):
+        for k in range(0 if {passed} else n):
             {key}
             {keep}
         if m <= {short}:
@@ -123,7 +123,7 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
                     b[at] = v
                     {move_twin}
                 {exchange}
-        for k in range(count):
+        for k in range({shown}):
             {source}
             o[o_at + k * o_step] = x[x_at + at * x_step]
             place[o_at + k * o_step] = at
@@ -131,33 +131,15 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
 '''
 
 
-_UNSIGNED = {"u2": "i2", "u4": "i4", "u8": "i8"}  # what these are read as
-_INFINITY = {"f2": 0x7C00, "g2": 0x7F80, "f4": 0x7F800000, "f8": 0x7FF0000000000000}  # its bits
-
-
-def key(code: str, descending: bool) -> list[str]:
-    """An integer in the order of the element, which is read as an integer of its own size."""
-    size = int(code[1])
-    lines = ["key = int(x[x_at + k * x_step])"]
-    if code in _INFINITY:
-        ones = (1 << (8 * size - 1)) - 1
-        infinity = _INFINITY[code]
-        lines += [
-            f"size_of = key & {ones}",
-            f"key = {ones} if size_of > {infinity} else 0 if size_of == 0 else key ^ ((key >> {8 * size - 1}) & {ones})",
-        ]
-    if code in _UNSIGNED:  # with the first bit turned they are in the order of signed ones
-        lines.append(f"key = key ^ (-{(1 << (8 * size - 1)) - 1} - 1)")
-    return lines + (["key = ~key"] if descending else [])
-
-
 @cached(128)
-def ranks(code: str, descending: bool, which: str = "given", way: str = "") -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes; `which` is a key of FIRST, and `way` one of `ties.ORDER`, if equal elements shall stand as it leaves
-    them. The kernel takes two buffers of scratch, and two more for elements of 8 bytes, whose places do not fit beside them."""
+def ranks(
+    code: str, descending: bool, which: str = "given", as_sorted: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes; `which` is a key of FIRST. `as_sorted`, the equal elements of a whole line stand where PyTorch's sort
+    leaves them. The kernel takes two buffers of scratch, and two more for elements of 8 bytes, whose places do not fit beside them."""
     wide = code[1] == "8"
     bits = (
-        16 if code[0] in "bu" and code not in _UNSIGNED else 8 * int(code[1])
+        16 if code[0] in "bu" and code not in UNSIGNED else 8 * int(code[1])
     )  # unsigned bytes need a ninth bit
     lead = max(bits - 12, 0)
     half = 1 << (min(bits, 12) - 1)
@@ -167,9 +149,9 @@ def ranks(code: str, descending: bool, which: str = "given", way: str = "") -> t
     keep += ["    m += 1"]
     passes, shift = (8, 0) if wide else (4, 32)
     nans = ["nans = 0"]
-    if code in _INFINITY and which != "given":
+    if code in INFINITY and which != "given":
         nans += ["for k in range(n):", *("    " + line for line in key(code, False)[:2])]
-        nans += [f"    nans += 1 if size_of > {_INFINITY[code]} else 0"]
+        nans += [f"    nans += 1 if size_of > {INFINITY[code]} else 0"]
     histogram = [
         f"digits[{256 * t} + (((v >> {shift + 8 * t}) & 255) ^ {128 if shift + 8 * t == 56 else 0})] += 1"
         for t in range(passes)
@@ -177,43 +159,35 @@ def ranks(code: str, descending: bool, which: str = "given", way: str = "") -> t
     twin = lambda text: [text] if wide else []  # noqa: E731
     there = lambda at: f"a[{at}]" if wide else f"(a[{at}] >> 32)"  # noqa: E731
     equals: Lines = [
-        "same = 0",
-        "for k in range(lo + base + 1, lo + base + count):",
+        "same = sure",
+        "for k in range(lo + 1, lo if sure else lo + n):",
         [f"same += {there('k')} == {there('k - 1')}"],
-        "if same == 0 and count < n:",  # those that are not wanted may equal the last
-        [
-            f"final = {there('lo + base + count - 1')}",
-            "for k in range(n):",
-            [*key(code, descending), "same += key == final"],
-            "same -= 1",
-        ],
         "if same:",
-        [
-            f"w = {'ia' if wide else 'b'}",
-            "for k in range(n):",
-            [*key(code, descending), "a[lo + k] = key", "w[lo + k] = k"],
-            *ties.ORDER.get(way, ()),
-            "for k in range(count):",
-            [
-                "at = w[lo + begin + k]",
-                "o[o_at + k * o_step] = x[x_at + at * x_step]",
-                "place[o_at + k * o_step] = at",
-            ],
-        ],
+        [f"w = {'ia' if wide else 'b'}", *ties.lines(key(code, descending), "sort")],
     ]
+    sure: Lines = ["sure = 0"]
+    if code not in INFINITY:  # whole numbers that lie closer than they are many
+        sure = [
+            "least, most = 9223372036854775807, -9223372036854775807 - 1",
+            "for k in range(n):",
+            [*key(code, descending), "least, most = min(least, key), max(most, key)"],
+            "sure = 1 if 0 <= most - least < n - 1 else 0",
+        ]
     source = fill(
         _SORT,
         code=code,
         steps=["from numba.extending import register_jitable", "", "", *ties.STEPS.splitlines()]
-        if way
+        if as_sorted
         else [],
-        equals=equals if way else [],
+        equals=equals if as_sorted else [],
         way="descending" if descending else "ascending",
         first=FIRST[which].replace("first", "begin"),
         counters=max(SELECT, passes * 256),
         twins=", ia, ib" if wide else "",
         opening=opening(("o", "x"), 1),
-        counted=nans if which != "given" else [],
+        counted=nans if which != "given" else sure if as_sorted else [],
+        passed="few or sure" if as_sorted else "few",
+        shown="0 if sure else count" if as_sorted else "count",
         half=half,
         select=2 * half,
         lead=lead,
@@ -237,11 +211,6 @@ def ranks(code: str, descending: bool, which: str = "given", way: str = "") -> t
     scratch = ["*i8"] * (4 if wide else 2)
     kind = "*" + stored(code)
     return source, ("i8", "i8", "*i8", kind, "*i8", *scratch, kind, "i8", "i8")
-
-
-def stored(code: str) -> str:
-    """As what elements are read."""
-    return _UNSIGNED.get(code) or {"b": "u1", "f": "i" + code[1], "g": "i2"}.get(code[0], code)
 
 
 _MODE = '''"""The element that is there most often, the least of several, of lines in ascending order; and its last place.

@@ -1,18 +1,28 @@
 """Order among equal elements, as PyTorch's sorts leave it, as source.
 
-Promises `sort.py` the places that PyTorch gives where equal elements are sorted without `stable=True`, ranked by `topk` or chosen by
+Promises the ops the places that PyTorch gives where equal elements are sorted without `stable=True`, ranked by `topk` or chosen by
 `kthvalue`: it exchanges elements in the way of C++'s library (`std::sort`, `std::nth_element`, `std::partial_sort`) or by a quickselect,
-so what becomes of equals is settled, though nobody promises it. Here the same steps are made, on integers that are in the same order.
+so what becomes of equals is settled, though nobody promises it. Here the same steps are made, on integers that are in the same order:
+by `sort.py` for lines in which it has met equals, by a kernel of its own for `topk` and `kthvalue`, as that is the quickest way, too.
 """
 
 from __future__ import annotations
 
-from nbgrad.base.source import Lines
+from nbgrad.base.source import Lines, fill
+from nbgrad.base.tables import cached
+from nbgrad.kernels.cpu.keys import key, stored
+from nbgrad.kernels.cpu.walk import opening
 
 SHORT = 16  # up to here PyTorch's sort inserts, which is stable
 # Beyond, equals keep their order: chance makes some of so many floats equal, and what follows takes as long as PyTorch's sort, of 100,000
 # seven times what the sort by digits does.
 LONG = 4096
+
+
+def is_followed(way: str, n: int, count: int) -> bool:
+    """Are equals of so long a line left where PyTorch's sort, topk or kthvalue leaves them? Not where that is the order they have."""
+    return bool(way) and ((SHORT if way == "sort" else 0) < n <= LONG or (way == "topk" and 64 * count <= n))
+
 
 # Elements are keys `a` with places `w`. `sink` and the two that call it keep a heap whose greatest is first.
 STEPS = """@register_jitable(error_model="numpy")
@@ -75,16 +85,21 @@ def sink(a, w, first, hole, n, v, p):
 
 
 @register_jitable(error_model="numpy")
-def least(a, w, first, middle, last):
-    n = middle - first
+def heap(a, w, first, last):
+    n = last - first
     for k in range(n // 2):
         hole = n // 2 - 1 - k
         sink(a, w, first, hole, n, a[first + hole], w[first + hole])
+
+
+@register_jitable(error_model="numpy")
+def least(a, w, first, middle, last):
+    heap(a, w, first, middle)
     for i in range(middle, last):
         if a[i] < a[first]:
             v, p = a[i], w[i]
             a[i], w[i] = a[first], w[first]
-            sink(a, w, first, 0, n, v, p)
+            sink(a, w, first, 0, middle - first, v, p)
 
 
 @register_jitable(error_model="numpy")
@@ -173,14 +188,67 @@ def quickselect(a, w, first, nth, last):
     if high == low + 1 and a[low] > a[high]:
         swap(a, w, low, high)
 """
-# By whose algorithm, and what it does to a line of `n` from `lo` of which the ranks from `begin` on are wanted; `digits` a small array.
-ORDER: dict[str, Lines] = {
-    "sort": ["std_sort(a, w, lo, lo + n, digits)"],
-    "topk": [
+_KERNEL = '''"""Ranks from `begin` on of each line, {order} of {code} as integers in the same order, by PyTorch's {way}."""
+from nbgrad.kernels.cpu.stack import stack_i8
+from numba.extending import register_jitable
+
+
+{steps}
+
+def @NAME@(start, stop, meta, o, place, a, w, x, begin, count):
+    digits = stack_i8(400)
+    {opening}
+        lo = start * n
+        {lines}
+'''
+
+
+def lines(element: list[str], way: str) -> Lines:
+    """What is done with a line of `n` elements, `a` and `w` from `lo` on being for it; `element` makes one an integer."""
+    filled: Lines = ["for k in range(n):", [*element, "a[lo + k] = key", "w[lo + k] = k"]]
+    given: Lines = [
+        "for k in range(count):",
+        [
+            "at = w[lo + begin + k]",
+            "o[o_at + k * o_step] = x[x_at + at * x_step]",
+            "place[o_at + k * o_step] = at",
+        ],
+    ]
+    if way == "sort":
+        return [*filled, "std_sort(a, w, lo, lo + n, digits)", *given]
+    if way == "kthvalue":
+        return [*filled, "quickselect(a, w, lo, lo + begin, lo + n)", *given]
+    return [
         "if count * 64 <= n:",
-        ["least(a, w, lo, lo + count, lo + n)", "unheaped(a, w, lo, lo + count)"],
+        [
+            "for k in range(count):",
+            [*element, "a[lo + k] = key", "w[lo + k] = k"],
+            "heap(a, w, lo, lo + count)",
+            "for k in range(count, n):",
+            [*element, "if key < a[lo]:", ["sink(a, w, lo, 0, count, key, k)"]],
+            "unheaped(a, w, lo, lo + count)",
+        ],
         "else:",
-        ["std_nth(a, w, lo, lo + count - 1, lo + n)", "std_sort(a, w, lo, lo + count - 1, digits)"],
-    ],
-    "kthvalue": ["quickselect(a, w, lo, lo + begin, lo + n)"],
-}
+        [
+            *filled,
+            "std_nth(a, w, lo, lo + count - 1, lo + n)",
+            "std_sort(a, w, lo, lo + count - 1, digits)",
+        ],
+        *given,
+    ]
+
+
+@cached(64)
+def ranks(code: str, descending: bool, way: str) -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes, for `topk` and `kthvalue`. The kernel takes two buffers of scratch."""
+    source = fill(
+        _KERNEL,
+        order="descending" if descending else "ascending",
+        code=code,
+        way=way,
+        steps=STEPS,
+        opening=opening(("o", "x"), 1),
+        lines=lines(key(code, descending), way),
+    )
+    kind = "*" + stored(code)
+    return source, ("i8", "i8", "*i8", kind, "*i8", "*i8", "*i8", kind, "i8", "i8")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from nbgrad.base.source import Lines, text_of
 from nbgrad.base.tables import cached
-from nbgrad.kernels.cpu.sort import FIRST, key, stored
+from nbgrad.kernels.cpu.keys import key, stored
+from nbgrad.kernels.cpu.sort import FIRST
 from nbgrad.kernels.cuda.own import Own, for_device
 from nbgrad.kernels.cuda.scan import PLACES
 

@@ -52,7 +52,7 @@ def ranks(
     way: str = "",
 ) -> Run:
     """What finds the elements of `count` ranks along `dim`, in order, and their places (if `placed`); of one rank also without the
-    dimension. Equal ones keep their order, or stand as a way of PyTorch's leaves them (`ties.ORDER`)."""
+    dimension. Equal ones keep their order, or stand as a way of PyTorch's leaves them (`ties.py`)."""
     shape = tuple(sp.shape) or (1,)
     if count < 0:  # all of them, which lie as the input does
         count, values = (
@@ -69,11 +69,14 @@ def ranks(
         outs = (values, places) if keepdim or not sp.ndim else (without(values, dim), without(places, dim))
         by_tiles = _by_tiles(sp, how, code, descending, which, outs, first, count)
         return by_tiles if placed else lambda t: by_tiles(t)[0]
-    if not (ties.SHORT if way == "sort" else 1) < shape[dim] <= ties.LONG:
-        way = ""
-    source, signature = templates.ranks(code, descending, which, way)
+    serves = sp.backend
+    way = way if serves is backend.cpu and ties.is_followed(way, shape[dim], count) else ""
+    if way in ("", "sort"):
+        source, signature = templates.ranks(code, descending, which, way == "sort")
+    else:
+        source, signature = ties.ranks(code, descending, way)
     name = f"ranks_{code}_{'descending' if descending else 'ascending'}_{way or which}"
-    serves, scratch = sp.backend, len(signature) - 8
+    scratch = len(signature) - 8
     address = serves.kernel(name, source, signature).address
     items = how.items if values.numel else 0
     launch = serves.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items, sp.numel < FEW)
