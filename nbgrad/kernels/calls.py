@@ -15,7 +15,7 @@ arguments are laid out in these three rows and all registers are filled; a kerne
 arguments than `STACK` has room for, `ctypes` calls: 3 us, on one thread.
 
 Of what stands for memory only that it is a NumPy array is checked, as that of another device is none: where the address of its data stands,
-behind the head of the object, is NumPy's C interface. So an array that is handed in has to be one of bytes, as tensors' memory is.
+behind the head of the object, is NumPy's C interface. So an array that is handed in has to lie without gaps, as tensors' memory does.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def given(text: Text, launch: Launch) -> list[Any]:
     for code, value in zip(text.params[2:], launch.args, strict=True):
         if code[0] == "*":
             dtype = np.dtype(DTYPES[code[1:]])
-            value = value.view(np.uint8)
+            value = value.reshape(-1).view(np.uint8)
             value = value[: value.size // dtype.itemsize * dtype.itemsize].copy().view(dtype)
         made.append(value)
     return made

@@ -9,6 +9,7 @@ import numpy as np
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.quick import quickly
 from nbgrad.dispatch.return_types import EXPECTED, results
 from nbgrad.dispatch.stanza import method, method_alone
 from nbgrad.memory import dtypes
@@ -17,7 +18,7 @@ from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import masked_fill
-from nbgrad.ops.linear import lapack, solver
+from nbgrad.ops.linear import lapack, small, solver
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import _inv, bare, check_floats, check_square, identity, unread
 from nbgrad.ops.pointwise.arithmetic import remainder
@@ -147,6 +148,7 @@ def _det(A: Tensor) -> Tensor:
 
 
 @method_alone
+@quickly(small.det)
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant of square matrices, by elimination. The gradient is `g * y * inv(A).mT`, y being the determinant; it exists of
     singular matrices too.

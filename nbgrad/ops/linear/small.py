@@ -431,13 +431,16 @@ def cholesky_inverse(L: Spec, upper: Any, *, out: Any) -> Quick | None:
     return found
 
 
-def _eliminating(A: Spec, code: str | None = None) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
-    """L and U in one, the rows that were exchanged, and the first pivot that is 0, of each matrix; in numbers of that `code`, if given."""
+def _eliminating(
+    A: Spec, code: str | None = None, turned: bool = False
+) -> Callable[[Tensor], tuple[_Array, _Array, _Array]]:
+    """L and U in one, the rows that were exchanged, and the first pivot that is 0, of each matrix, or `turned`; in numbers of that `code`,
+    if given."""
     *batch, m, n = tuple(A.shape)
     code = code or A.dtype.code
     address = cpu.kernel(f"lu_{code}", *elimination.lu(code)).address
     count, launch, meta = prod(batch), cpu.launch(4, "", 1, A.numel < FEW), cpu.constants([m, n])
-    read, exchanged, batch_ = _reading(A), (*batch, min(m, n)), tuple(batch)
+    read, exchanged, batch_ = _reading(A, turned), (*batch, min(m, n)), tuple(batch)
 
     def eliminated(t: Tensor) -> tuple[_Array, _Array, _Array]:
         a, pivots, infos = (
@@ -449,6 +452,24 @@ def _eliminating(A: Spec, code: str | None = None) -> Callable[[Tensor], tuple[_
         return a, pivots, infos
 
     return eliminated
+
+
+def det(A: Spec, *, out: Any) -> Quick | None:
+    if out is not None or not is_small(A) or not _square(A) or not _is_little(A):
+        return None
+    batch = tuple(A.shape)[:-2]
+    run = _eliminating(A, "f8", A.contiguous)  # turned, as PyTorch's matrices, which lie by columns
+    multiplied = _launching("determinant_f8", elimination.determinant(), 4, A, _sizes(A)[:1])
+    make = _lines(A, batch)
+
+    def found(t: Tensor) -> Tensor:
+        a, pivots, _ = run(t)
+        o = np.empty(batch)
+        multiplied(a, pivots, o)
+        with quiet():  # of what float32 has no room for
+            return make(o)
+
+    return found
 
 
 def lu_factor_ex(A: Spec, *, pivot: Any, check_errors: Any, out: Any) -> Quick | None:
