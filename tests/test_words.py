@@ -9,6 +9,7 @@ import doctest
 import importlib
 import inspect
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -108,7 +109,9 @@ def examples() -> dict[str, str]:
     """Each docstring with examples, once, by the first path that shows it."""
     by_text: dict[str, str] = {}
     for path, text in words().items():
-        if ">>>" in text and not path.endswith("_") and path != "install":  # which all that follows would see
+        if (
+            ">>>" in text and not path.endswith("_") and path != "install"
+        ):  # which a process sees from then on
             by_text.setdefault(text, path)
     return {path: text for text, path in by_text.items()}
 
@@ -145,6 +148,17 @@ def test_examples_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # whether PyTorch is installed here must not matter
     failed = [said for path, text in examples().items() if (said := run(path, text, T))]
     assert not failed, "\n".join(failed)
+
+
+def test_what_installs_does_what_it_says() -> None:
+    """In a process of its own, as all of that sees it."""
+    code = """if True:
+        import doctest, nbgrad
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        for test in doctest.DocTestFinder().find(nbgrad.install, "install", globs={}):
+            runner.run(test)
+        assert runner.tries > 1 and not runner.failures"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
 @pytest.mark.oracle

@@ -89,8 +89,6 @@ class Error(Exception):
 
 _RAISES: Final = dis.opmap["RAISE_VARARGS"]
 _ASSERTS: Final = _assert.__code__
-
-
 _INTERPRETER: Final = "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call last):\n"
 
 

@@ -8,6 +8,7 @@ unless it is the last of a square of four rows or less: so are the factors PyTor
 
 from __future__ import annotations
 
+from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import SCALARS
 
@@ -48,7 +49,8 @@ def @NAME@(start, stop, meta, a, pivots, infos):
                 divisor = F(1)
                 if info == 0:
                     info = k + 1
-{share}            for i in range(k + 1, rows):
+            {share}
+            for i in range(k + 1, rows):
                 q = begin + i * columns
                 factor = {factor}
                 a[q + k] = factor
@@ -58,24 +60,21 @@ def @NAME@(start, stop, meta, a, pivots, infos):
 '''
 
 
-_SHARE = """\
-            share = F(1) / divisor
-            whole = (abs(divisor) < {least}) | ((rows <= 4) & (rows == columns) & (k + 2 == rows))  # of less, a share may be infinite
-"""
-
-
 @cached(4)
 def lu(code: str) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `meta` holds the rows and columns of a matrix. Of complex numbers LAPACK compares another size."""
-    if code[0] == "c":
-        size, less, imports = "abs(v.real) + abs(v.imag)", "a[q + j] - factor * a[here + j]", ""
-        share, factor = "", "a[q + k] / divisor"
-    else:
+    size, less, factor = "abs(v.real) + abs(v.imag)", "a[q + j] - factor * a[here + j]", "a[q + k] / divisor"
+    imports, share = [], []
+    if code[0] != "c":
         size, less = "abs(v)", "fma(-factor, a[here + j], a[q + j])"
-        imports = "from nbgrad.kernels.cpu.vmath import fma"
-        share = _SHARE.format(least=1.2e-38 if code == "f4" else 2.3e-308)
+        imports = ["from nbgrad.kernels.cpu.vmath import fma"]
+        least = 1.2e-38 if code == "f4" else 2.3e-308  # a share of less may be infinite
+        share = [
+            "share = F(1) / divisor",
+            f"whole = (abs(divisor) < {least}) | ((rows <= 4) & (rows == columns) & (k + 2 == rows))",
+        ]
         factor = "a[q + k] / divisor if whole else a[q + k] * share"
-    text = _LU.format(scalar=SCALARS[code], size=size, less=less, imports=imports, share=share, factor=factor)
+    text = fill(_LU, scalar=SCALARS[code], size=size, less=less, imports=imports, share=share, factor=factor)
     return text, ("i8", "i8", "*i8", f"*{code}", "*i8", "*i8")
 
 
