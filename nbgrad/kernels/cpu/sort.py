@@ -214,7 +214,7 @@ def ranks(
 
 
 _MODE = '''"""The element that is there most often, the least of several, of lines in ascending order; and its last place.
-NaNs count as equal."""
+No NaN equals another one."""
 {halves}
 
 def @NAME@(start, stop, meta, o, place, x, came):
@@ -226,7 +226,7 @@ def @NAME@(start, stop, meta, o, place, x, came):
             run += 1
             v = {v}
             w = {w}
-            if k == n - 1 or (v != w and (v == v or w == w)):
+            if k == n - 1 or v != w:
                 if run > length:
                     best = k
                     length = run

@@ -202,13 +202,18 @@ def _exponential(name: str, node: str, rule: Any, fall: Any = s.expm1_below) -> 
     )
 
 
+def _below(input: Any) -> Any:
+    """The curve ends before 0: at 0 itself PyTorch's second derivative is 0."""
+    return choose(p.ge(input, 0), 0.0, input)
+
+
 def _by_input(g: Any, input: Any, negative: Any, positive: Any, inner: Any) -> Any:
-    below = g * inner * negative * p.exp(input * inner)
+    below = g * inner * negative * p.exp(_below(input) * inner)
     return choose(p.gt(input, 0), g * positive, below), None, None, None
 
 
 def _by_result(g: Any, y: Any, negative: Any, positive: Any, inner: Any) -> Any:
-    return choose(p.gt(y, 0), g * positive, g * inner * (y + negative)), None, None, None
+    return choose(p.gt(y, 0), g * positive, g * inner * (_below(y) + negative)), None, None, None
 
 
 # In place PyTorch reads the result, whose sign is the input's if `negative` is not.

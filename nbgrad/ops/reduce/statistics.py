@@ -136,6 +136,15 @@ def _std_back(g: Tensor, y: Tensor, input: Tensor, dims: Ints, correction: float
     return _var_back(e.where(e.eq(y, 0), zero, half), input, dims, correction)
 
 
+def _std_tangent(t: Tensor, y0: Tensor, input: Tensor, dims: Ints, correction: float, keepdim: bool) -> Tensor:
+    """What a deviation moves by: nothing where all is equal."""
+    away = e.sub(input, _mean(input, dims=dims, keepdim=True) if dims else input)
+    along = real(e.mul(t, away.conj())) if t._spec.dtype.is_complex else e.mul(t, away)
+    moved = _sum(along, dims=dims, keepdim=keepdim) if dims else along
+    free = _count(input._spec, dims) - correction
+    return e.div(moved, e.where(e.eq(y0, 0), full(y0._spec.plain.like(()), float("inf")), e.mul(y0, free)))
+
+
 def _mean_back(g: Tensor, input: Tensor, dims: Ints) -> Tensor:
     return spread(e.div(g, _count(input._spec, dims) or 1), input.shape)
 
@@ -156,6 +165,7 @@ def _var(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
 @prepared(
     "Std",
     holomorphic=False,
+    tangent=_std_tangent,
     input=lambda g, y, input, dims, correction, keepdim: _std_back(
         _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim), input, dims, correction
     ),
@@ -193,7 +203,15 @@ def _var_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> R
     return _moments("var", input, dims, correction, keepdim)
 
 
-@prepared("StdMean", holomorphic=False, input=_std_mean_rule)
+@prepared(
+    "StdMean",
+    holomorphic=False,
+    tangent=lambda t, y0, input, dims, correction, keepdim: (
+        _std_tangent(t, y0, input, dims, correction, keepdim),
+        _mean(t, dims=dims, keepdim=keepdim) if dims else t,
+    ),
+    input=_std_mean_rule,
+)
 def _std_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
     return _moments("std", input, dims, correction, keepdim)
 

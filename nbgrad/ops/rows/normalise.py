@@ -52,13 +52,18 @@ _unit, _plain_unit = (_x - _mean) * _rstd, _x * _rstd
 _ABOUT = Step({"s": ("sum", _x)}, then={"about": var("s") * _share})
 _away, _left = _x - var("about"), var("m") * _share
 _variance = p.maximum(var("v") * _share - _left * _left, 0.0)
+_spread = _variance + var("eps")
 _SPREAD = Step(
     {"m": ("sum", _away), "v": ("sum", _away * _away)},
     then={
         "mean": var("about") + p.where(p.isfinite(_left), _left, 0.0),  # of infinities the first one stands
         "var": _variance,
-        "rstd": 1 / p.sqrt(_variance + var("eps")),
+        "rstd": 1 / p.sqrt(_spread),
     },
+)
+# As PyTorch's: a channel where all is equal is all zeros without an `eps`, a row of `layer_norm` is none.
+_SPREAD_OF_CHANNELS = Step(
+    _SPREAD.fold, then=_SPREAD.then | {"rstd": p.where(p.eq(_spread, 0.0), 0.0, 1 / p.sqrt(_spread))}
 )
 _SQUARES = Step({"v": ("sum", _x * _x)}, then={"rstd": 1 / p.sqrt(var("v") * _share + var("eps"))})
 
@@ -421,7 +426,7 @@ def rms_norm(input: Spec, weight: Spec | None, *, dims: int, eps: float) -> Runn
 def _batch_norm_program(weight: bool, bias: bool) -> Program:
     return Program(
         f"batch_norm{'_w' * weight}{'_b' * bias}",
-        (_ABOUT, _SPREAD, Step(write={"o": _affine(_unit, weight, bias)})),
+        (_ABOUT, _SPREAD_OF_CHANNELS, Step(write={"o": _affine(_unit, weight, bias)})),
         ("x",),
         each=(*(["w"] if weight else []), *(["b"] if bias else [])),
         numbers=("share", "eps"),
