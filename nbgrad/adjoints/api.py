@@ -317,7 +317,7 @@ class Differentiable:
         written = [n for n in p.params if n in {writes(s) for s in statements(p.body)}]
         bars: list[str] = []
         floats: Iterable[str] = ()
-        if what in ("primal", "record"):
+        if what in ("primal", "record", "given"):
             name, text = p.name, primal(p, self.wraparound)
         elif what in ("tangent", "tangent alone"):
             tangent = Tangent(p, wanted, self.wraparound, values=what == "tangent")

@@ -41,7 +41,7 @@ from nbgrad.expr import node as expr
 from nbgrad.kernels import functions
 from nbgrad.memory import dtypes
 from nbgrad.memory.dtypes import dtype, float32, float64
-from nbgrad.memory.storage import spec
+from nbgrad.memory.storage import Batched, spec
 from nbgrad.ops.make.data import from_numpy, tensor
 from nbgrad.ops.pointwise.parts import complex as complex_of
 from nbgrad.ops.views.copy import zeros
@@ -60,23 +60,32 @@ class Differentiable(adjoints.Differentiable):
             return self._value(given)
         kinds = tuple(kind_of(_plain(a), name) for name, a in zip(self.names, given))
         made = self._make("primal", kinds, None)
-        if made.program.draws:
-            raise adjoints.Refused(
-                f"{self.function.__name__}() draws numbers, which is not taken of tensors (draw before, and pass them as an argument)"
-            )
         flat = self._flat([of_each(_apart, a) for a in given] if made.pairs else given)
         for name, a in zip(made.program.params, flat):
             if isinstance(a, Tensor) and name in made.written:
                 raise RuntimeError(
                     f"{self.function.__name__}(): {name} is a tensor, and the function writes to it (pass an array, or return one)"
                 )
-        found = _Call.apply(self, kinds, *flat)
+        if made.program.draws:
+            found = self._of_drawn(kinds, given, flat)
+        else:
+            found = _Call.apply(self, kinds, *flat)
         results = found[: len(made.program.results)]
         for a, out in zip(
             [a for n, a in zip(made.program.params, flat) if n in made.written], found[len(results) :]
         ):
             a[...] = out.detach().numpy()
         return arranged(made.program.form, results, complex_of)
+
+    def _of_drawn(self, kinds: tuple[Kind, ...], given: Sequence[Any], flat: Sequence[Any]) -> Any:
+        """Numbers of np.random are drawn first, and the op is that of the function which takes them as an array."""
+        if any(isinstance(a, Tensor) and type(a._buf) is Batched for a in flat):
+            raise adjoints.Refused(
+                f"{self.function.__name__}() draws numbers, which is not taken inside vmap (draw before, and pass them as an argument)"
+            )
+        made = self._make("given", kinds, None)
+        with_drawn = self._with_drawn(made, [of_each(_array, a) for a in given], flat)
+        return _Call.apply(derived(made, self), _kinds(with_drawn), *with_drawn)
 
     def _spread(self, given: Sequence[Any]) -> Any:
         """The function of expressions, as one."""

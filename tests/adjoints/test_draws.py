@@ -114,5 +114,47 @@ def other(a):
 def test_what_is_refused() -> None:
     with pytest.raises(Refused, match=r"np.random.gamma \(draw before, and pass it as an argument\)"):
         differentiable(other)(1.0)
-    with pytest.raises(Refused, match="draws numbers, which is not taken of tensors"):
-        differentiable(seeded)(torch.tensor(1.0))
+    with pytest.raises(Refused, match="draws numbers, which is not taken inside vmap"):
+        torch.func.vmap(differentiable(seeded))(torch.ones(2))
+
+
+def written(x, a, out):
+    for k in range(len(x)):
+        out[k] = x[k] * a + np.random.normal() * abs(x[k])
+    return out.sum()
+
+
+def test_on_the_tape() -> None:
+    f = differentiable(paths)
+    given = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (1.0, 0.1, 0.2)]
+    y = of(f, *given, 50, 10)
+    value, by = of(f.value_and_grad, 1.0, 0.1, 0.2, 50, 10)
+    assert y.item() == value
+    first = torch.autograd.grad(y, given, create_graph=True)
+    assert [g.item() for g in first] == pytest.approx(by, rel=1e-12)
+    (second,) = torch.autograd.grad(
+        first[2], given[2]
+    )  # of the same numbers, though many more were drawn since
+    step = 1e-6
+    ahead, behind = (of(f.grad, 1.0, 0.1, 0.2 + h, 50, 10)[2] for h in (step, -step))
+    assert second.item() == pytest.approx((ahead - behind) / (2 * step), rel=1e-5)
+    along = of(torch.func.jvp, lambda s: f(s, 0.1, 0.2, 50, 10), (given[0],), (torch.ones_like(given[0]),))
+    assert along[1].item() == pytest.approx(by[0], rel=1e-12)
+
+
+def test_what_is_written_on_the_tape() -> None:
+    f = differentiable(written)
+    x = torch.randn(4, dtype=torch.float64, requires_grad=True)
+    out, same = np.zeros(4), np.zeros(4)
+    of(f, x, 2.0, out).backward()
+    seed(5)
+    slopes = f.grad(x.detach().numpy(), 2.0, same, wrt="x")
+    assert out.tolist() == same.tolist() and out.any()
+    assert x.grad.tolist() == pytest.approx(slopes, rel=1e-12)
+
+
+def test_a_compiled_step_draws_each_time() -> None:
+    drawn = differentiable(lambda a: a * np.random.random())
+    step = torch.compile(lambda a: drawn(a) * 2)
+    with pytest.warns(UserWarning, match="a value is read"):
+        assert len({step(torch.tensor(2.0)).item() for _ in range(3)}) == 3

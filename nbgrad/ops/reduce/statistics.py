@@ -136,7 +136,9 @@ def _std_back(g: Tensor, y: Tensor, input: Tensor, dims: Ints, correction: float
     return _var_back(e.where(e.eq(y, 0), zero, half), input, dims, correction)
 
 
-def _std_tangent(t: Tensor, y0: Tensor, input: Tensor, dims: Ints, correction: float, keepdim: bool) -> Tensor:
+def _std_tangent(
+    t: Tensor, y0: Tensor, input: Tensor, dims: Ints, correction: float, keepdim: bool
+) -> Tensor:
     """What a deviation moves by: nothing where all is equal."""
     away = e.sub(input, _mean(input, dims=dims, keepdim=True) if dims else input)
     along = real(e.mul(t, away.conj())) if t._spec.dtype.is_complex else e.mul(t, away)
