@@ -11,6 +11,7 @@ import builtins
 import inspect
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,8 @@ def function(b: Builder, f: Any, args: list[Value], named: dict[str, Value], hin
         return v
     if isinstance(f, type) and issubclass(f, np.generic | bool | int | float):
         return converted(b, f, args)
+    if type(f).__name__ == "DUFunc" and not named:
+        return vectorized(b, f, args)
     home = next((m for m in (builtins, math, np, np.linalg) if getattr(m, name, None) is f), None)
     if home is None and f is np.absolute:
         home = np
@@ -223,6 +226,14 @@ def _listed(b: Any, of: type, x: Value, hint: str | None) -> Value:
     b.parted(made.base)
     b.lists.add(made.base)
     return made
+
+
+def vectorized(b: Builder, f: Any, args: list[Value]) -> Value:
+    """What Numba's `vectorize` was put on, of each element; as there, integers become floats where it was made for floats alone."""
+    if f.types and all(set(t.partition("->")[0]) == {"d"} for t in f.types):
+        args = [converted(b, np.float64, [x]) for x in args]
+    of: Any = f._dispatcher.py_func
+    return b.elementwise(args, lambda *x: numbers(b, [inlined(b, of, [b.leaf(e) for e in x], {})])[0])
 
 
 def _sorted(b: Builder, x: Value, reverse: Value, hint: str | None) -> Value:
@@ -366,6 +377,10 @@ OF_LISTS: tuple[Callable[..., Value], ...] = _new_list, _push, _held, _changes, 
 
 
 def converted(b: Builder, f: Any, args: list[Value]) -> Value:
+    given = args[0].value if len(args) == 1 and isinstance(args[0], Object) else None
+    if issubclass(f, float) and isinstance(given, str):
+        with suppress(ValueError):
+            return const(float(given))
     if len(args) != 1 or not isinstance(args[0], Expr | View | Elementwise):
         b.refuse(f"{f.__name__} of this")
     x = args[0]

@@ -76,8 +76,12 @@ class Expressions(Indices):
         return self.as_number(self.value(e, env, hint), e)
 
     def condition(self, e: ast.expr, env: Env) -> Expr:
-        x = self.value(e, env)
-        return self.truth(self.as_number(complexes.not_zero(self, x) if is_complex(x) else x, e))
+        return self.truth(self.tested(e, env))
+
+    def tested(self, e: ast.expr, env: Env) -> Expr:
+        """A number of which nothing but its truth is asked."""
+        x = self.of_BoolOp(e, env, None, self.tested) if isinstance(e, ast.BoolOp) else self.value(e, env)
+        return self.as_number(complexes.not_zero(self, x) if is_complex(x) else x, e)
 
     def as_number(self, x: Value, e: ast.expr) -> Expr:
         if is_complex(x):
@@ -306,7 +310,8 @@ class Expressions(Indices):
         return made
 
     def of_UnaryOp(self, e: ast.UnaryOp, env: Env, hint: str | None) -> Value:
-        x = self.value(e.operand, env)
+        asked = isinstance(e.op, ast.Not) and isinstance(e.operand, ast.BoolOp)
+        x = self.tested(e.operand, env) if asked else self.value(e.operand, env)
         if isinstance(x, Items) and x.of is complex and isinstance(e.op, ast.USub | ast.UAdd):
             return complexes.negated(self, x) if isinstance(e.op, ast.USub) else x
         if isinstance(e.op, ast.USub):
@@ -404,16 +409,19 @@ class Expressions(Indices):
         )
         return const(same == isinstance(op, ast.Is | ast.Eq))
 
-    def of_BoolOp(self, e: ast.BoolOp, env: Env, hint: str | None) -> Value:
+    def of_BoolOp(
+        self, e: ast.BoolOp, env: Env, hint: str | None, read: Callable[[ast.expr, Env], Expr] | None = None
+    ) -> Value:
+        read = read or self.scalar
         op = "and" if isinstance(e.op, ast.And) else "or"
-        found = self.scalar(e.values[0], env)
+        found = read(e.values[0], env)
         for node in e.values[1:]:
             if isinstance(found, Const):
                 if bool(found.value) == (op == "or"):
                     return found
-                found = self.scalar(node, env)
+                found = read(node, env)
                 continue
-            reached = self.left_out(self.reached, node, env, self.kind(found) != "bool")
+            reached = self.left_out(self.reached, node, env, self.kind(found) != "bool", read)
             if isinstance(reached, Unset):
                 return self.any_test()
             right, made, numbers = reached
@@ -439,10 +447,12 @@ class Expressions(Indices):
             found = Name(name)
         return found
 
-    def reached(self, e: ast.expr, env: Env, numbers: bool) -> tuple[Expr, Block, bool]:
+    def reached(
+        self, e: ast.expr, env: Env, numbers: bool, read: Callable[[ast.expr, Env], Expr]
+    ) -> tuple[Expr, Block, bool]:
         """The right side of `and` or `or`, what it takes, and is the result a number?"""
         around, self.block = self.block, []
-        right = self.scalar(e, env)
+        right = read(e, env)
         numbers = numbers or self.kind(right) != "bool"
         if (self.block or numbers) and not is_leaf(right):
             right = self.let("c", right)

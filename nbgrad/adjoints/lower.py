@@ -46,6 +46,7 @@ from nbgrad.base.tables import Table
 from nbgrad.kernels.functions import ELEMENTARY
 
 _DEEP = 40  # calls inside of calls
+_AGAIN = 400  # calls of a function inside of itself: who calls itself twice has 2**depth of them
 
 _WORDS = {
     "np",
@@ -183,6 +184,7 @@ class _Lowering(Statements):
     def __init__(self, program: Program, called: Callable[[Any], Any]) -> None:
         super().__init__(program, called)
         self.trees: dict[Any, Parsed] = {}  # of functions that are called
+        self.again: dict[Any, int] = {}
 
     def lowered(self, fn: Callable[..., Any], kinds: Sequence[Kind]) -> Program:
         p = self.program
@@ -331,6 +333,10 @@ class _Lowering(Statements):
             self.refuse(f"{fn.__name__} calls itself", "write a loop with a stack of its own")
         if len(self.stack) > _DEEP:
             self.refuse(f"{fn.__name__} is called too deep", "write a loop")
+        if any(of is fn for of, *_ in self.stack):  # with another constant, of which it may end
+            self.again[fn] = self.again.get(fn, 0) + 1
+            if self.again[fn] > _AGAIN:
+                self.refuse(f"{fn.__name__} calls itself too often", "write a loop with a stack of its own")
         signature = fn.signature if isinstance(fn, Inside) else inspect.signature(fn)
         try:
             bound = signature.bind(*args, **named)
@@ -384,7 +390,7 @@ class _Lowering(Statements):
     def wrapped(self, x: Any) -> Value:
         """What an object of Python's is here."""
         if isinstance(x, bool | int | float):
-            return const(x)
+            return const(x if isinstance(x, bool) else float(x) if isinstance(x, float) else int(x))  # of an IntEnum
         if isinstance(x, np.bool_ | np.integer | np.floating):
             return const(x.item())
         if isinstance(x, complex | np.complexfloating):

@@ -1,4 +1,4 @@
-"""`while` loops that save what they go through, sixteen turns at a time: storage is made longer between the stretches.
+"""Loops that may be left and save what they go through, sixteen turns at a time: storage is made longer between the stretches.
 
 Promises the same turns. An array that a loop may bind anew is counted at each turn, by atomic additions: that was three quarters of the
 time of a loop over a few numbers with its gradient.
@@ -24,22 +24,39 @@ class _Stretches(ast.NodeTransformer):
 
     def visit_While(self, loop: ast.While) -> Any:
         self.generic_visit(loop)
-        lines = [(s, _GROWS.fullmatch(ast.unparse(s))) for s in loop.body]
-        stores, cursors = [m[1] for _, m in lines if m], {m[2] for _, m in lines if m}
-        body = [s for s, m in lines if m is None]
-        if len(cursors) != 1 or not _goes_on_by_one(body, (at := cursors.pop()), stores):
+        found = _grows(loop.body)
+        if found is None:
             return loop
+        at, stores, body = found
         full, done, test = self.name(f"{at}_full"), self.name(f"{at}_done"), ast.unparse(loop.test)
+        start = f"{full} = {at} + {TURNS}"
+        return self.made(at, stores, body, done, "", test, start, f"while {at} < {full} and ({test})")
+
+    def visit_For(self, loop: ast.For) -> Any:
+        self.generic_visit(loop)
+        found = _grows(loop.body)
+        turns = re.fullmatch(r"range\(([^,]*)\)", ast.unparse(loop.iter))
+        if found is None or turns is None or loop.orelse:
+            return loop
+        at, stores, body = found
+        turn, done = ast.unparse(loop.target), self.name(f"{at}_done")
+        end, first, last = (self.name(f"{turn}_{word}") for word in ("end", "first", "last"))
+        start = f"{first} = {last}\n    {last} = min({first} + {TURNS}, {end})"
+        before, test = f"{end} = {turns[1]}\n{last} = 0\n", f"{last} < {end}"
+        return self.made(at, stores, body, done, before, test, start, f"for {turn} in range({first}, {last})")
+
+    def made(
+        self, at: str, stores: list[str], body: list[ast.stmt], done: str, before: str, test: str, start: str, head: str
+    ) -> list[ast.stmt]:
         marked = _Marked(done)
-        body = [marked.visit(s) for s in body]
-        made = ast.parse(
-            f"{done} = False\nwhile not {done} and ({test}):\n"
+        found = ast.parse(
+            f"{before}{done} = False\nwhile not {done} and ({test}):\n"
             + "".join([f"    {s} = reserve({s}, {at} + {TURNS})\n" for s in stores])
-            + f"    {full} = {at} + {TURNS}\n    while {at} < {full} and ({test}):\n        pass\n"
+            + f"    {start}\n    {head}:\n        pass\n"
         ).body
-        stretch = made[1].body[-1]  # type: ignore[attr-defined]
-        stretch.body = body
-        return made
+        stretch = found[-1].body[-1]  # type: ignore[attr-defined]
+        stretch.body = [marked.visit(s) for s in body]
+        return found
 
     def name(self, wanted: str) -> str:
         while wanted in self.taken:
@@ -62,6 +79,16 @@ class _Marked(ast.NodeTransformer):
 
     def visit_For(self, loop: ast.For) -> Any:
         return loop
+
+
+def _grows(body: list[ast.stmt]) -> tuple[str, list[str], list[ast.stmt]] | None:
+    """What counts the turns of a loop, the storage that grows by one of them, and what else the loop does."""
+    lines = [(s, _GROWS.fullmatch(ast.unparse(s))) for s in body]
+    stores, cursors = [m[1] for _, m in lines if m], {m[2] for _, m in lines if m}
+    rest = [s for s, m in lines if m is None]
+    if len(cursors) != 1 or not _goes_on_by_one(rest, (at := cursors.pop()), stores):
+        return None
+    return at, stores, rest
 
 
 def _goes_on_by_one(body: list[ast.stmt], at: str, stores: list[str]) -> bool:

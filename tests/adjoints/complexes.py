@@ -255,3 +255,15 @@ def determinants(z, w, c):
     d = np.linalg.det(m) + np.linalg.det(singular) * (1.0 + 2j) + np.linalg.det(u + 0.0)
     u[2, 1] = w[0]
     return d.real * d.imag + np.linalg.det(u).real - np.linalg.det(u[:2, :2] * c).imag
+
+
+def asked_with_others(z, c, a):
+    s = 0.0
+    for v in z:
+        if v and v.real > 0:
+            s += abs(v) ** 2 * a
+        elif not (v and c) or (a and c):
+            s += v.imag
+    while (c or a) and s < 3.0:
+        s += abs(c) + 0.5
+    return s * (2.0 if 0j or (c and not (a > 1 and c)) else 1.0)

@@ -86,9 +86,9 @@ def complex_number_as_a_real_one(x, a):
     return x[0]
 
 
-def complex_number_as_a_condition(a):
+def complex_number_that_and_may_give(a):
     z = a + 1j
-    return a if z and a > 0.0 else 0.0
+    return a * (z and a)
 
 
 def complex_number_where_real_ones_are_taken(x):

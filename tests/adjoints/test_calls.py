@@ -1,5 +1,6 @@
 """Functions of NumPy's as they are called, in every rank that they take: values beside NumPy's own, derivatives beside differences."""
 
+import enum
 import linecache
 import math
 import re
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import guvectorize, vectorize
 
 from nbgrad import differentiable
 from nbgrad.adjoints.ir import Refused
@@ -305,3 +307,71 @@ def test_refused(expression: str, message: str) -> None:
     f, args = written(expression)
     with pytest.raises(Refused, match=message):
         differentiable(f)._kinds(args) and plain(differentiable(f), "primal", args)
+
+
+@vectorize
+def shrunk(x, by):
+    if abs(x) <= by:
+        return 0.0
+    return x - math.copysign(by, x)
+
+
+@vectorize(["f8(f8, f8)"])
+def half(x, y):
+    return (x + y) / 2 if x > y else y
+
+
+@guvectorize(["(f8[:], f8[:])"], "(n)->()")
+def total(x, out):
+    out[0] = x.sum()
+
+
+def by_elements(x, n):
+    return np.sum(shrunk(x, 0.3) * x * half(x[:, None], x)) + shrunk(x[0], 0.1) + half(n, 2)
+
+
+def test_what_vectorize_was_put_on() -> None:
+    """Of arrays that broadcast and of numbers; where it was made for floats alone, integers are floats, as Numba has it."""
+    f, x = differentiable(by_elements), np.array([1.2, -0.2, -0.9, 0.4])
+    made = plain(f, "adjoint", (x, 3))
+    by_x = np.zeros(4)
+    value = made.plain(x, 3, by_x, 1.0)
+    assert float(np.ravel(value)[0]) == pytest.approx(by_elements(x, 3), rel=1e-14)
+    for k in range(4):
+        step = np.eye(4)[k] * 1e-6
+        expected = (by_elements(x + step, 3) - by_elements(x - step, 3)) / 2e-6
+        assert by_x[k] == pytest.approx(expected, abs=1e-7)
+    with pytest.raises(Refused, match="total is called, which is none of"):
+        differentiable(lambda x: total(x)).grad(x)
+
+
+class Side(enum.IntEnum):
+    LEFT = 1
+    RIGHT = 2
+
+
+def chosen(x, side):
+    low = float("inf")
+    for k in (Side.LEFT, Side.RIGHT):
+        low = min(low, x**k)
+    return low * Side.RIGHT if side == Side.RIGHT else max(x, -float("inf")) + float("0.5")
+
+
+def test_members_of_an_enum_and_what_float_reads() -> None:
+    f = differentiable(chosen)
+    for x, side in [(0.5, Side.RIGHT), (1.5, Side.RIGHT), (1.5, Side.LEFT), (1.5, 2)]:
+        made = plain(f, "adjoint", (x, side))
+        value, by_x = made.plain(x, side, 1.0)
+        assert value == chosen(x, side)
+        assert by_x == pytest.approx((chosen(x + 1e-6, side) - chosen(x - 1e-6, side)) / 2e-6, rel=1e-7)
+
+
+def halves(x, n):
+    return x if n == 0 else halves(x * 0.5, n - 1) + halves(x * x, n - 1)
+
+
+def test_who_calls_itself_twice_is_written_out_as_often_as_is_little() -> None:
+    made = plain(differentiable(lambda x: halves(x, 5)), "primal", (0.5,))
+    assert made.plain(0.5) == halves(0.5, 5)
+    with pytest.raises(Refused, match="halves calls itself too often .write a loop with a stack of its own"):
+        plain(differentiable(lambda x: halves(x, 20)), "primal", (0.5,))
