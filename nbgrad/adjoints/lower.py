@@ -68,6 +68,7 @@ _WORDS = {
     "fall",
     "one_by_one",
     "clear",
+    "add_whole",
     "own_dot",
     "seeded",
     *(f"own_{name}" for name in ELEMENTARY),

@@ -52,6 +52,7 @@ def compiled(
         text = _ADDED.sub(_by_loops, text)
     if names is not None:
         text = quicker(text, names)
+    text = _SEEDED.sub(_by_loops, text)
     if "reserve(" in text:
         text = _grown(text)
     if "dot(" in text and not functions.has_blas():
@@ -74,10 +75,14 @@ def _by_parts(found: re.Match[str]) -> str:
 _ADDED = re.compile(r"^( *)(\S.*) \+= np\.(dot|outer)\((.*)\)$", re.MULTILINE)
 
 
+# What arrives at a result that is an array, or at a part of one.
+_SEEDED = re.compile(r"^( *)(\S*\[[^=]*:[^=]*\]) \+= ()(\w+)$", re.MULTILINE)
+
+
 def _by_loops(found: re.Match[str]) -> str:
     space, target, how, operands = found.groups()
     whole = re.sub(r"\[:(, :)*\]$", "", target)
-    return f"{space}add_{how}({operands}, {whole})"
+    return f"{space}add_{how or 'whole'}({operands}, {whole})"
 
 
 def _grown(text: str) -> str:

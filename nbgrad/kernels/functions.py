@@ -3,7 +3,7 @@
 Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
 `add_dot` and `add_outer` (products that are added), `own_dot` and `own_add_dot` (products without SciPy), `prange`, `add_up` (a sum
 that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that shall be no vectors),
-`clear` (an array is zero), `own_exp` and others (the library's own, of which loops are made vectors) and the helpers given stand for
+`clear` (an array is zero), `add_whole` (`+=` of a whole array), `own_exp` and others (the library's own, of which loops are made vectors) and the helpers given stand for
 themselves in it.
 """
 
@@ -208,7 +208,14 @@ def clear(a: Any) -> None:
     a[...] = 0
 
 
-_FOLDS = (add_up, rise, fall, one_by_one, clear)  # which Numba sees as `fold` has them
+def add_whole(x: Any, into: Any) -> None:
+    """`into += x` of an array of its shape, or of a number."""
+    if np.ndim(x) and np.shape(x) != into.shape:
+        raise ValueError("a seed of another shape than its result")
+    into += x
+
+
+_FOLDS = (add_up, rise, fall, one_by_one, clear, add_whole)  # which Numba sees as `fold` has them
 _HELPERS = (reserve, own_dot, add_dot, add_outer, own_add_dot)
 
 # By the name that `math` has for them; each is a text without branches (`kernels/texts`).

@@ -235,3 +235,28 @@ def test_no_whole_arrays_are_added() -> None:
     assert "] += np." in made.text
     seen = quick.compiled(made.name, made.text, made.text.known, made.helpers, "products").text
     assert "] += np." not in seen and "add_dot(" in seen and "add_outer(" in seen
+
+
+def of_three_ranks(x, m, c):
+    return x * x, (m * m).T, c * c, m[1:] * x[0]
+
+
+@pytest.mark.slow
+def test_seeds_are_added_by_loops_where_numba_compiles_its_complaint() -> None:
+    """An array is as long as its result, also where compiled code calls; a number goes to each element."""
+    f, draw = differentiable(of_three_ranks), np.random.default_rng(0)
+    args = [draw.normal(size=n) for n in (3, (2, 3), (2, 2, 3))]
+    seeds = [draw.normal(size=np.shape(r)) for r in f.function(*args)]
+    made = f._make("adjoint", f._kinds(args), None)
+    compiled = made.compiled
+    assert compiled.text.count("add_whole(") == 4 and "] += seed" not in compiled.text
+    for given in (seeds, [0.5, 0.0, 2.0, np.asfortranarray(seeds[3])]):
+        values, grads = f.vjp(*args, seeds=given)
+        bars = [np.zeros_like(a) for a in args]
+        made.plain(*args, *bars, *given)
+        for g, h in zip(grads, bars):
+            np.testing.assert_allclose(g, h, rtol=1e-14)
+    for k in range(4):
+        wrong = [*seeds[:k], np.ones(np.array(seeds[k].shape) + 1), *seeds[k + 1 :]]
+        with pytest.raises(ValueError, match="a seed of another shape than its result"):
+            compiled(*args, *[np.zeros_like(a) for a in args], *wrong)

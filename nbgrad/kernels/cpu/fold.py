@@ -10,10 +10,11 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import lower_builtin, type_callable
+from numba.extending import lower_builtin, overload, type_callable
 
 
 def add_up(total: Any, x: Any) -> Any:
@@ -52,6 +53,44 @@ def fall(bottom: Any, x: Any) -> Any:
 def clear(a: Any) -> None:
     """All of an array is zero."""
     a[...] = 0
+
+
+def add_whole(x: Any, into: Any) -> None:
+    """`into += x` of an array of its shape, or of a number."""
+    into += x
+
+
+@overload(add_whole)
+def _of_whole_arrays(x: Any, into: Any) -> Any:
+    """By loops: for `+=` of two arrays Numba compiles the words of its complaint as well, which takes 4 s of CPU."""
+    rank = into.ndim
+
+    def number(x: Any, into: Any) -> None:
+        for i in np.ndindex(into.shape):
+            into[i] += x
+
+    def line(x: Any, into: Any) -> None:
+        if x.shape != into.shape:
+            raise ValueError("a seed of another shape than its result")
+        for i in range(into.shape[0]):
+            into[i] += x[i]
+
+    def matrix(x: Any, into: Any) -> None:
+        if x.shape != into.shape:
+            raise ValueError("a seed of another shape than its result")
+        for i in range(into.shape[0]):
+            for j in range(into.shape[1]):
+                into[i, j] += x[i, j]
+
+    def any_rank(x: Any, into: Any) -> None:
+        if x.shape != into.shape:
+            raise ValueError("a seed of another shape than its result")
+        for i in np.ndindex(into.shape):
+            into[i] += x[i]
+
+    if not isinstance(x, types.Array):
+        return number
+    return line if rank == 1 else matrix if rank == 2 else any_rank
 
 
 def one_by_one() -> None:
