@@ -20,6 +20,7 @@ from nbgrad.adjoints.build import (
     Listed,
     Object,
     Value,
+    holds_array,
     is_array,
     is_complex,
     leaves,
@@ -88,6 +89,13 @@ class Kinds(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
 
+_FEW_TURNS = 64  # that are written out
+
+
+def _names(e: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(e) if isinstance(n, ast.Name)}
+
+
 class Loops(Expressions):
     def on_While(self, s: ast.While, env: Env) -> None:
         if s.orelse:
@@ -124,10 +132,13 @@ class Loops(Expressions):
         if of is range and isinstance(s.iter, ast.Call):
             start, step, count = self.range_of(s.iter.args, env)
             if (
-                getattr(s, "by_keys", False)
-                and isinstance(start, Const)
+                isinstance(start, Const)
                 and isinstance(count, Const)
                 and isinstance(step, Const)
+                and (
+                    getattr(s, "by_keys", False)
+                    or (count.value <= _FEW_TURNS and not exits.flag_of(s) and self.picks(s, env))
+                )
             ):
                 self.unrolled(s, [const(start.value + k * step.value) for k in range(count.value)], env)
                 return
@@ -270,6 +281,20 @@ class Loops(Expressions):
         held = env.get(f"{SEQUENCE}{id(s)}", Items([]))
         env[f"{SEQUENCE}{id(s)}"] = Items([*held.items, x])  # the loop reads it as long as it goes on
         return x
+
+    def picks(self, s: ast.For, env: Env) -> bool:
+        """Does the counter name an array in a tuple, or in a list that was given? It is another in each turn."""
+        for n in ast.walk(s):
+            if not isinstance(n, ast.Subscript) or ast.unparse(s.target) not in _names(n.slice):
+                continue
+            field = isinstance(n.value, ast.Attribute)
+            of = n.value.value if isinstance(n.value, ast.Attribute) else n.value
+            x = env.get(of.id) if isinstance(of, ast.Name) else None
+            if field and isinstance(x, Items) and x.fields:
+                x = self.value(n.value, env)
+            if isinstance(x, Items) and x.of is not complex and holds_array(x):
+                return True
+        return False
 
     def unrolled(self, s: ast.For, items: Sequence[Value], env: Env) -> None:
         if exits.flag_of(s):

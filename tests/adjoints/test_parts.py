@@ -1,6 +1,6 @@
 """Arguments that are lists and dictionaries of arrays: as tuples are, and known by their keys."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -64,6 +64,60 @@ def test_a_list_of_layers() -> None:
     ]
     for c, a, b in zip(curved, *moved):
         np.testing.assert_allclose(c, (a - b) / 2e-6, rtol=1e-5, atol=1e-6)
+
+
+class Net(NamedTuple):
+    weights: Any
+    biases: Any
+
+
+def by_counter(net: Any, x: Any) -> Any:
+    """Which array a turn takes is known, as turns are written out: they may be of any shapes."""
+    total, last = 0.0, len(net.weights) - 1
+    for _ in range(2):
+        h = x
+        for i in range(len(net.weights)):
+            h = net.weights[i] @ h + net.biases[i]
+            if i < last:
+                h = np.tanh(h) * net.biases[i + 1][0]
+        total += np.sum(h * h)
+        x = x * 0.5
+    return total
+
+
+def of_the_arguments(weights: Any, x: Any) -> Any:
+    for k in range(len(weights) - 1, -1, -1):
+        x = np.sin(weights[k] @ x) * weights[0][k, 0]
+    return np.sum(x)
+
+
+def until_large(weights: Any, x: Any) -> Any:
+    for k in range(len(weights)):
+        x = weights[k] @ x
+        if x[0] > 1e9:
+            break
+    return x[0]
+
+
+def test_arrays_of_a_list_by_a_counter() -> None:
+    x = R.normal(size=3)
+    net = Net((LAYERS[0][0], R.normal(size=(5, 4))), [R.normal(size=4), R.normal(size=5)])
+    square = [R.normal(size=(3, 3)) for _ in range(3)]
+    for f, args in ((by_counter, (net, x)), (of_the_arguments, (square, x))):
+        value, grads = nbgrad.differentiable(f).value_and_grad(*args)
+        assert value == pytest.approx(f(*args))
+        parts = [*(square if f is of_the_arguments else (*net.weights, *net.biases)), x]
+        for g, a in zip(grads, parts, strict=True):
+            for at in np.ndindex(a.shape):
+                here = a[at]
+                a[at] = here + 1e-6
+                up = f(*args)
+                a[at] = here - 1e-6
+                down = f(*args)
+                a[at] = here
+                assert g[at] == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-8)
+    with pytest.raises(Refused, match="a tuple is indexed by something that is not a constant"):
+        nbgrad.differentiable(until_large)(square, x)
 
 
 def test_tensors_in_a_list_and_a_dictionary() -> None:
