@@ -61,7 +61,7 @@ def compiled(
 
 
 # Sums of products that an array is set to.
-_SET = re.compile(r"^( *)(\w+\[:(?:, :)*\]) = (np\.dot\(.*\))$", re.MULTILINE)
+_SET = re.compile(r"^( *)(\S*\[[^=]*\]) = (np\.dot\(.*\))$", re.MULTILINE)
 
 
 def _by_parts(found: re.Match[str]) -> str:

@@ -260,3 +260,31 @@ def test_seeds_are_added_by_loops_where_numba_compiles_its_complaint() -> None:
         wrong = [*seeds[:k], np.ones(np.array(seeds[k].shape) + 1), *seeds[k + 1 :]]
         with pytest.raises(ValueError, match="a seed of another shape than its result"):
             compiled(*args, *[np.zeros_like(a) for a in args], *wrong)
+
+
+def rows_times(xs, W, b):
+    s = 0.0
+    for t in range(len(xs)):
+        h = np.tanh(xs[t] @ W + b)
+        s += h @ h
+    return s
+
+
+@pytest.mark.slow
+def test_a_row_is_set_to_a_product_by_loops() -> None:
+    """As a whole array is; a row's assignment brings Numba's complaint as well."""
+    f, draw = differentiable(rows_times), np.random.default_rng(0)
+    args = [draw.normal(size=n) for n in ((4, 3), (3, 5), 5)]
+    made = f._make("adjoint", f._kinds(args), None)
+    whole = f._swept(made, args, [1.0])[1]
+    bars = [np.zeros_like(a) for a in args]
+    made.plain(*args, *bars, 1.0)
+    for g, h in zip(whole, bars):
+        np.testing.assert_allclose(g, h, rtol=1e-13)
+
+
+def test_what_a_row_is_set_to() -> None:
+    text = "def f(W, x, y, t):\n    y[t] = np.dot(W, x) + np.dot(x, W)\n    z = np.dot(W, x)\n    return z\n"
+    lines = quick.compiled("f", text, None, {}, "a test").text.splitlines()
+    assert [line.strip() for line in lines[1:4]] == ["y[t] = 0.0", "add_dot(W, x, y[t])", "add_dot(x, W, y[t])"]
+    assert lines[4] == "    z = np.dot(W, x)"
