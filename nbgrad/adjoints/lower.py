@@ -391,7 +391,9 @@ class _Lowering(Statements):
     def wrapped(self, x: Any) -> Value:
         """What an object of Python's is here."""
         if isinstance(x, bool | int | float):
-            return const(x if isinstance(x, bool) else float(x) if isinstance(x, float) else int(x))  # of an IntEnum
+            return const(
+                x if isinstance(x, bool) else float(x) if isinstance(x, float) else int(x)
+            )  # of an IntEnum
         if isinstance(x, np.bool_ | np.integer | np.floating):
             return const(x.item())
         if isinstance(x, complex | np.complexfloating):

@@ -46,7 +46,15 @@ class _Stretches(ast.NodeTransformer):
         return self.made(at, stores, body, done, before, test, start, f"for {turn} in range({first}, {last})")
 
     def made(
-        self, at: str, stores: list[str], body: list[ast.stmt], done: str, before: str, test: str, start: str, head: str
+        self,
+        at: str,
+        stores: list[str],
+        body: list[ast.stmt],
+        done: str,
+        before: str,
+        test: str,
+        start: str,
+        head: str,
     ) -> list[ast.stmt]:
         marked = _Marked(done)
         found = ast.parse(

@@ -3,8 +3,8 @@
 Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows),
 `add_dot` and `add_outer` (products that are added), `own_dot` and `own_add_dot` (products without SciPy), `prange`, `add_up` (a sum
 that may be taken in any order), `rise` and `fall` (the same of `max` and `min`), `one_by_one` (in a loop that shall be no vectors),
-`clear` (an array is zero), `add_whole` (`+=` of a whole array), `own_exp` and others (the library's own, of which loops are made vectors) and the helpers given stand for
-themselves in it.
+`clear` (an array is zero), `add_whole` (`+=` of a whole array), `own_exp` and others (the library's own, of which loops are made
+vectors) and the helpers given stand for themselves in it.
 """
 
 from __future__ import annotations

@@ -373,5 +373,5 @@ def halves(x, n):
 def test_who_calls_itself_twice_is_written_out_as_often_as_is_little() -> None:
     made = plain(differentiable(lambda x: halves(x, 5)), "primal", (0.5,))
     assert made.plain(0.5) == halves(0.5, 5)
-    with pytest.raises(Refused, match="halves calls itself too often .write a loop with a stack of its own"):
+    with pytest.raises(Refused, match="halves calls itself too often"):
         plain(differentiable(lambda x: halves(x, 20)), "primal", (0.5,))

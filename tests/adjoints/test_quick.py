@@ -251,7 +251,7 @@ def test_seeds_are_added_by_loops_where_numba_compiles_its_complaint() -> None:
     compiled = made.compiled
     assert compiled.text.count("add_whole(") == 4 and "] += seed" not in compiled.text
     for given in (seeds, [0.5, 0.0, 2.0, np.asfortranarray(seeds[3])]):
-        values, grads = f.vjp(*args, seeds=given)
+        _, grads = f.vjp(*args, seeds=given)
         bars = [np.zeros_like(a) for a in args]
         made.plain(*args, *bars, *given)
         for g, h in zip(grads, bars):
@@ -286,5 +286,9 @@ def test_a_row_is_set_to_a_product_by_loops() -> None:
 def test_what_a_row_is_set_to() -> None:
     text = "def f(W, x, y, t):\n    y[t] = np.dot(W, x) + np.dot(x, W)\n    z = np.dot(W, x)\n    return z\n"
     lines = quick.compiled("f", text, None, {}, "a test").text.splitlines()
-    assert [line.strip() for line in lines[1:4]] == ["y[t] = 0.0", "add_dot(W, x, y[t])", "add_dot(x, W, y[t])"]
+    assert [line.strip() for line in lines[1:4]] == [
+        "y[t] = 0.0",
+        "add_dot(W, x, y[t])",
+        "add_dot(x, W, y[t])",
+    ]
     assert lines[4] == "    z = np.dot(W, x)"

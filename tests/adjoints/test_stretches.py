@@ -82,7 +82,7 @@ def knocked_out(x, most):
 
 def left_early(x, most):
     s = 0.0
-    for k in range(100):
+    for _ in range(100):
         s += math.sin(x) ** 2 + 0.5
         x *= 1.001
         if s > most:
