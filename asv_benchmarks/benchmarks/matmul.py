@@ -140,3 +140,20 @@ class LittleMatrices:
         found = self.op(self.a, *self.more)
         found = found[1] if op == "slogdet" else found
         self.T.autograd.grad(found.sum(), self.a)
+
+
+class LittleFactors:
+    """Factors and values of batches of little matrices, and least squares of a tall one."""
+
+    params = (LIBS, some(("qr", "eigvalsh", "svdvals", "lstsq")))
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        self.T = T = library(lib)
+        T.manual_seed(0)
+        a = T.randn(200, 8, 8, dtype=T.float64)
+        tall = (T.randn(1000, 20, dtype=T.float64), T.randn(1000, 1, dtype=T.float64))
+        self.op, self.args = getattr(T.linalg, op), tall if op == "lstsq" else (a + a.mT,)
+
+    def time_forward(self, lib: str, op: str) -> None:
+        self.op(*self.args)

@@ -477,3 +477,70 @@ def test_a_little_singular_matrix_leaves_the_others_of_its_batch_alone() -> None
     assert infos.tolist() == [[0, 0], [3, 0], [0, 0]] and T.linalg.det(a)[1, 0] == 0
     good = infos == 0
     assert T.equal(found[good], whole[good])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (8, 8), (32, 32), (31, 4), (5, 40), (60, 5), (3, 0)])
+@pytest.mark.parametrize("of", LAYOUTS)
+def test_factors_of_qr_are_those_of_reflections(size: tuple[int, int], of: str) -> None:
+    a = np.random.default_rng(2).standard_normal(size)
+    if min(size) > 2:
+        a[:, 1] = a[:, 0]  # a column of which next to nothing is left
+        a[2:, 2] = 0.0
+    for mode in ("reduced", "complete", "r"):
+        want = np.linalg.qr(a, mode)  # type: ignore[call-overload]
+        want_r = want if mode == "r" else want.R
+        for _ in range(3):  # a later call of its kind goes another way
+            q, r = T.linalg.qr(LAYOUTS[of](a), mode)
+            np.testing.assert_allclose(r.numpy()[:1], want_r[:1], atol=1e-12)
+            assert not np.tril(r.numpy(), -1).any()
+            if mode != "r":
+                np.testing.assert_allclose((q @ r).numpy(), a, atol=1e-12)
+                np.testing.assert_allclose((q.mT @ q).numpy(), np.eye(q.shape[1]), atol=1e-12)
+
+
+def test_factors_of_what_has_no_squares() -> None:
+    a = T.from_numpy(np.random.default_rng(2).standard_normal((4, 3, 3)))
+    whole = T.linalg.qr(a)
+    for scale in (1e-170, 1e170):
+        b = a.clone()
+        b[1] *= scale
+        for _ in range(3):
+            q, r = T.linalg.qr(b)
+            T.testing.assert_close(q, whole.Q)
+            T.testing.assert_close(r[1] / scale, whole.R[1])
+        b[2, 0, 0] = float("nan")
+        assert T.linalg.qr(b)[1][2].isnan().any() and T.linalg.qr(b)[1][3].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_values_without_vectors_are_those_with_them(dtype: str) -> None:
+    a = T.randn(5, 6, 6, dtype=getattr(T, dtype))
+    a = a + a.mH
+    a[0] = 0
+    for of in (T.linalg.eigvalsh, T.linalg.svdvals):
+        with_vectors = of(a.clone().requires_grad_())
+        assert with_vectors.grad_fn is not None
+        first, *later = [of(a) for _ in range(4)]
+        assert all(T.equal(first, x) for x in later) and first.dtype == with_vectors.dtype
+        T.testing.assert_close(first, with_vectors.detach())
+        T.testing.assert_close(T.vmap(of)(a), first)
+        with pytest.raises(T.linalg.LinAlgError):
+            of(T.full((3, 3), float("nan")))
+
+
+@pytest.mark.parametrize("size", [(40, 6), (6, 40), (12, 12), (3, 2), (90, 70)])
+@pytest.mark.parametrize("sides", [1, 5, 80])
+def test_least_squares_with_few_and_many_right_sides(size: tuple[int, int], sides: int) -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((2, *size)), rng.standard_normal((2, size[0], sides))
+    want = np.linalg.pinv(a) @ b
+    for _ in range(3):
+        for rows, right in ((T.tensor(a), T.tensor(b)), (T.tensor(a.mT.copy()).mT, T.tensor(b.mT.copy()).mT)):
+            found = T.linalg.lstsq(rows, right)
+            np.testing.assert_allclose(found.solution.numpy(), want, atol=1e-9)
+            assert found.rank.tolist() == [min(size)] * 2
+    a[1, :, 1] = a[1, :, 0]  # one that is not of full rank
+    a[1, 1] = a[1, 0]
+    found = T.linalg.lstsq(T.tensor(a), T.tensor(b))
+    np.testing.assert_allclose(found.solution.numpy(), np.linalg.pinv(a, rcond=1e-12) @ b, atol=1e-9)
+    assert found.rank[1] < min(size)

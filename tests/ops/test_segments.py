@@ -73,3 +73,14 @@ def test_in_vmap() -> None:
     assert found.tolist() == [[3.0, 3.0, 5.0], [7.0, 3.0, 11.0]]
     each = T.vmap(T.func.grad(lambda t: T.segment_reduce(t, "mean", lengths=ends, initial=0).sum()))(x)
     assert each.tolist() == [[0.5, 0.5, 0.25, 0.25, 0.25, 0.25]] * 2
+
+
+def test_lengths_that_change_are_seen_by_the_gradient() -> None:
+    x, ends = T.arange(6.0, requires_grad=True), T.tensor([2, 4])
+    for _ in range(4):  # a later call of its kind goes another way
+        found = T.segment_reduce(x * 1, "mean", lengths=ends)
+        assert T.autograd.grad(found[1], x, retain_graph=True)[0].tolist() == [0, 0, 0.25, 0.25, 0.25, 0.25]
+        ends += T.tensor([1, -1])
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            T.autograd.grad(found[1], x)
+        ends -= T.tensor([1, -1])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbgrad.base.records import NamedTuple
-from nbgrad.core.tensor import Tensor, empty
+from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.quick import Quick, quickly
@@ -51,6 +51,12 @@ def _segments(data: Tensor, ends: Tensor, given: npt.NDArray[Any], offsets: bool
     shape = tuple(data.shape)
     n, rest = shape[axis], shape[axis + 1 :]
     given = given.astype(np.int64).reshape(-1, tuple.__getitem__(ends.shape, -1))
+    made = (given.size - offsets * len(given), *rest)
+    each = (*shape[:axis], given.shape[1] - offsets, *rest)
+    flat = (len(given) * n, *rest)
+    if not offsets and given.min(initial=0) >= 0 and (given.sum(1) == n).all():  # all there is, in order
+        lengths = given.reshape(-1)
+        return _Segments(None, np.repeat(np.arange(len(lengths)), lengths), lengths, flat, made, each)
     if offsets:
         starts, counts = given[:, :-1], np.diff(given)
     else:
@@ -66,9 +72,7 @@ def _segments(data: Tensor, ends: Tensor, given: npt.NDArray[Any], offsets: bool
     slots = np.repeat(np.arange(len(counts)), counts)
     rows = np.arange(len(slots)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
     whole = len(rows) == n * len(given) and bool((rows == np.arange(len(rows))).all())
-    made = (len(counts), *rest)
-    each = (*shape[:axis], tuple.__getitem__(ends.shape, -1) - offsets, *rest)
-    return _Segments(None if whole else rows, slots, counts, (len(given) * n, *rest), made, each)
+    return _Segments(None if whole else rows, slots, counts, flat, made, each)
 
 
 def _told(data: Tensor, ends: Tensor, offsets: bool) -> _Segments:
@@ -82,13 +86,22 @@ def _told(data: Tensor, ends: Tensor, offsets: bool) -> _Segments:
     return _Segments(None, slots, counts, (n, *rest), (count, *rest), each)
 
 
+def _where(data: Tensor, ends: Tensor, offsets: bool) -> _Segments:
+    if data._spec.backend.holds and ends._spec.backend.holds:
+        return _segments(data, ends, ends._host(), offsets)
+    return _told(data, ends, offsets)
+
+
 def _column(numbers: npt.NDArray[np.int64], like: Tensor) -> Tensor:
     """A number for each row."""
     made = to_dtype(of_numbers(numbers, like.device), like.dtype)
     return reshape(made, (-1, *(1,) * (like.ndim - 1)))
 
 
-def _rule(g: Tensor, data: Tensor, y: Tensor, at: _Segments, reduce: str, initial: float | None) -> Tensor:
+def _rule(
+    g: Tensor, data: Tensor, ends: Tensor, y: Tensor, offsets: bool, reduce: str, initial: float | None
+) -> Tensor:
+    at = _where(data, ends, offsets)
     slots = of_numbers(at.slots, data.device)
 
     def rows(t: Tensor) -> Tensor:
@@ -117,7 +130,7 @@ def _rule(g: Tensor, data: Tensor, y: Tensor, at: _Segments, reduce: str, initia
         if not bool(transforms.innermost(bad).any()):
             return usual
         whole = masked_fill(data.detach(), e.logical_or(e.eq(data, 0), e.isnan(data)), 1)
-        left = _segment_reduce_op(whole, at=at, reduce=reduce, initial=initial)
+        left = _segment_reduce_op(whole, ends, offsets=offsets, reduce=reduce, initial=initial)
         left = masked_fill(of_slots(left), others(zero), 0)
         left = masked_fill(left, others(unknown), float("nan"))
         return _refuse_second(e.where(bad, e.mul(of_slots(g), left), usual))
@@ -140,7 +153,10 @@ def _rule(g: Tensor, data: Tensor, y: Tensor, at: _Segments, reduce: str, initia
 
 
 @differentiable("SegmentReduce", unmoved="segment_reduce", data=_rule)
-def _segment_reduce_op(data: Tensor, *, at: _Segments, reduce: str, initial: float | None) -> Tensor:
+def _segment_reduce_op(
+    data: Tensor, ends: Tensor, *, offsets: bool, reduce: str, initial: float | None
+) -> Tensor:
+    at = _where(data, ends, offsets)
     first = _identity(reduce, data.dtype) if initial is None else initial
     out = full(spec(data.dtype, at.made, None, data.device), first)
     if out.numel() and len(at.slots):
@@ -148,13 +164,12 @@ def _segment_reduce_op(data: Tensor, *, at: _Segments, reduce: str, initial: flo
         if at.rows is not None:
             flat = index_select(flat, 0, of_numbers(at.rows, data.device))
         _write(out, flat, along(0, at.slots, out._spec), _MOVES[reduce])
-    out._storage = None
     if reduce == "mean":
         counts = (
             at.counts if initial is None else np.maximum(at.counts, 1)
         )  # of nothing NaN, or what was given
         out = e.div(out, _column(counts, out))
-    return reshape(out, at.shape)
+    return wrap(out._buf, out._spec.like(at.shape))
 
 
 def _judged(
@@ -257,13 +272,9 @@ def segment_reduce(
     if way not in _MOVES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if data._spec.backend.holds and ends._spec.backend.holds:
-        given = ends._host()
-        _judged(data, ends, given, d, offsets is not None, unsafe)
-        at = _segments(data, ends, given, offsets is not None)
-    else:
-        at = _told(data, ends, offsets is not None)
+        _judged(data, ends, ends._host(), d, offsets is not None, unsafe)
     first = None if initial is None else float(initial)
-    found: Tensor = _segment_reduce_op(data, at=at, reduce=way, initial=first)
+    found: Tensor = _segment_reduce_op(data, ends, offsets=offsets is not None, reduce=way, initial=first)
     return found
 
 

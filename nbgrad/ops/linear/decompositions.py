@@ -14,7 +14,7 @@ import numpy as np
 
 from nbgrad.base.warn import warn_once
 from nbgrad.core.refusals import no_complex_gradient
-from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.core.tensor import Tensor, hooks, requires
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.quick import quickly, replayed
@@ -47,6 +47,7 @@ from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.parts import imag, real
 from nbgrad.ops.views.shape import expand, squeeze, unsqueeze
 from nbgrad.ops.views.slices import diagonal, narrow
+from nbgrad.tape.modes import state
 
 _ILL_CONDITIONED = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
 
@@ -424,8 +425,18 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
     return matmul(matmul(y1, to_dtype(inner, y1.dtype)), y1.mH)
 
 
-@differentiable("LinalgEigh", holomorphic=False, batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
-def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
+def _vectors_read(A: Tensor) -> bool:
+    """Whether somebody may ask for a derivative of values, which is made of vectors: half of the time is theirs."""
+    return bool(state.active) or (state.grad and requires(A))
+
+
+@differentiable(
+    "LinalgEigh",
+    holomorphic=False,
+    batch=lambda x, UPLO, vectors: _eigh(x, UPLO=UPLO, vectors=vectors),
+    A=_eigh_back,
+)
+def _eigh(A: Tensor, *, UPLO: str, vectors: bool) -> tuple[Tensor, Tensor]:
     if unread("linalg.eigh", A, asks=True):
         return bare(A, tuple(A.shape)[:-1], dtype=A.dtype.to_real()), bare(A, A.shape, columns=True)
     why = f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1})."
@@ -433,9 +444,19 @@ def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
         *made, infos = solver.eigh(A, UPLO)
         _refuse_lost("linalg.eigh", infos._host(), why)
         return made[0], made[1]
-    values, vectors, lost = lapack.eigh(A._host(), UPLO)
+    values, columns, lost = lapack.eigh(A._host(), UPLO, vectors)
     _refuse_lost("linalg.eigh", lost, why)
-    return of_array(values), by_columns(vectors)
+    return of_array(values), by_columns(columns) if vectors else of_array(columns)
+
+
+def _of_symmetric(A: Tensor, UPLO: str, vectors: bool) -> tuple[Tensor, Tensor]:
+    check_square("linalg.eigh", A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    if not _inexact(A):
+        raise NotImplementedError(f"\"linalg_eigh_cpu\" not implemented for '{A.dtype.scalar_name}'")
+    found: tuple[Tensor, Tensor] = _eigh(A, UPLO=UPLO.upper(), vectors=vectors)
+    return found
 
 
 @quickly(small.eigh)
@@ -449,12 +470,7 @@ def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     (tensor([1., 3.]), tensor([[0.7071, 0.7071],
             [0.7071, 0.7071]]))
     """
-    check_square("linalg.eigh", A)
-    if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    if not _inexact(A):
-        raise NotImplementedError(f"\"linalg_eigh_cpu\" not implemented for '{A.dtype.scalar_name}'")
-    return results("linalg_eigh", _eigh(A, UPLO=UPLO.upper()), out, (A,))
+    return results("linalg_eigh", _of_symmetric(A, UPLO, True), out, (A,))
 
 
 @quickly(small.eigvalsh)
@@ -465,7 +481,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
     >>> torch.linalg.eigvalsh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
     tensor([1., 3.])
     """
-    result: Tensor = linalg_eigh(A, UPLO)[0]
+    result = _of_symmetric(A, UPLO, _vectors_read(A))[0]
     return result if out is None else into("linalg_eigvalsh", out, result, (A,))
 
 
@@ -512,10 +528,10 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
 @differentiable(
     "LinalgSvd",
     holomorphic=False,
-    batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices),
+    batch=lambda x, full_matrices, vectors: _svd(x, full_matrices=full_matrices, vectors=vectors),
     A=_svd_back,
 )
-def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _svd(A: Tensor, *, full_matrices: bool, vectors: bool) -> tuple[Tensor, Tensor, Tensor]:
     if unread("linalg.svd", A, asks=True):
         *batch, rows, columns = tuple(A.shape)
         k = min(rows, columns)
@@ -527,9 +543,23 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
         *made, infos = solver.svd(A, full_matrices)
         _refuse_lost("linalg.svd", infos._host(), why)
         return made[0], made[1], made[2]
-    u, s, vh, lost = lapack.svd(A._host(), full_matrices)
+    u, s, vh, lost = lapack.svd(A._host(), full_matrices, vectors)
     _refuse_lost("linalg.svd", lost, why)
-    return by_columns(u), of_array(s), by_columns(vh)
+    laid = by_columns if vectors else of_array
+    return laid(u), of_array(s), laid(vh)
+
+
+def _of_any(
+    A: Tensor, full_matrices: bool, vectors: bool, driver: str | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    check_matrices("linalg.svd", A)
+    check_floats("linalg.svd", A, "linalg_svd_cpu")
+    if driver is not None:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
+    found: tuple[Tensor, Tensor, Tensor] = _svd(A, full_matrices=full_matrices, vectors=vectors)
+    return found
 
 
 @quickly(small.svd)
@@ -543,13 +573,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     (tensor([3., 2.]), tensor([[0., 1.],
             [1., 0.]]))
     """
-    check_matrices("linalg.svd", A)
-    check_floats("linalg.svd", A, "linalg_svd_cpu")
-    if driver is not None:
-        raise RuntimeError(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
-        )
-    return results("linalg_svd", _svd(A, full_matrices=full_matrices), out, (A,))
+    return results("linalg_svd", _of_any(A, full_matrices, True, driver), out, (A,))
 
 
 @quickly(small.svdvals)
@@ -559,7 +583,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
     >>> torch.linalg.svdvals(torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
     tensor([3., 2.])
     """
-    result: Tensor = linalg_svd(A, False, driver=driver)[1]
+    result = _of_any(A, False, _vectors_read(A), driver)[1]
     return result if out is None else into("linalg_svdvals", out, result, (A,))
 
 
@@ -651,10 +675,10 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     if not A.numel():
         return full(A._spec.plain.like((*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
     if hermitian:
-        s, v = _eigh(A, UPLO="L")
+        s, v = _eigh(A, UPLO="L", vectors=True)
         u, vh, size = v, v.mH, e.abs(s)
     else:
-        u, s, vh = _svd(A, full_matrices=False)
+        u, s, vh = _svd(A, full_matrices=False, vectors=True)
         size = s
     kept = e.gt(size, _threshold(size, A, atol, rtol))
     inverse = e.where(kept, e.reciprocal(s), full(s._spec.plain.like(()), 0))
@@ -715,33 +739,31 @@ def _lstsq_back(g: Any, A: Tensor, B: Tensor, y0: Tensor, y1: Tensor, rcond: Any
     return [ga, gb]
 
 
-def _inverse_by_qr(A: Tensor) -> Tensor | None:
-    """The pseudo-inverses of matrices all of which are certain to have full rank, by the factors of QR: a fifth of the time of singular
-    values, which tell of others. Of small ones the short way (`small.lstsq`) takes those, and the same digits have to come."""
-    if (
-        small.is_small(A._spec)
-        or type(A._spec) is Marked
-        or not A._spec.backend.holds
-        or A.device.type != "cpu"
-        or not A.numel()
-    ):
+def _by_qr(A: Tensor, B: Tensor) -> Tensor | None:
+    """The solutions with matrices all of which are certain to have full rank, by the factors of QR: a fifth of the time of singular
+    values, which tell of others."""
+    known = all([type(t._spec) is not Marked and t.device.type == "cpu" and t.numel() for t in (A, B)])
+    if not known or not A._spec.backend.holds:
         return None
-    found = lapack.inverse_by_qr(A.detach()._host())
+    found = lapack.least_squares(A.detach()._host(), B.detach()._host())
     return None if found is None else of_array(found)
 
 
 @differentiable("LinalgLstsq", holomorphic=False, all=_lstsq_back)
 def _lstsq(
-    A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool, inverse: Tensor | None
+    A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool, found: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     rows, columns = tuple(A.shape)[-2:]
-    ranks = np.array(min(rows, columns)) if inverse is not None else matrix_rank(A, rtol=rcond)._host()
+    ranks = np.array(min(rows, columns)) if found is not None else matrix_rank(A, rtol=rcond)._host()
     if whole and (ranks < min(rows, columns)).any():
         raise _LinAlgError(
             "torch.linalg.lstsq: The least squares solution could not be computed because the input matrix does not have full "
             f"rank (error code: {ranks.min() + 1})."
         )
-    x = matmul(_pinv(A, atol=None, rtol=rcond, hermitian=False) if inverse is None else inverse, B)
+    if found is not None:
+        x = found
+    else:
+        x = matmul(_pinv(A, atol=None, rtol=rcond, hermitian=False), B)
     if rests and rows > columns and (ranks == columns).all():
         rest = e.sub(B, matmul(A, x))
         return x, _sum(real(e.mul(rest, hooks.conj(rest))), -2)
@@ -783,19 +805,20 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         rcond = (
             1 - dtypes.finfo(A.dtype).eps
         )  # which counts the largest of what is not all 0, whatever is asked
-    inverse = _inverse_by_qr(A) if rcond is None and _inexact(A) else None
-    if inverse is None:
+    right = unsqueeze(B, -1) if vector else B
+    found = _by_qr(A, right) if rcond is None and _inexact(A) else None
+    if found is None:
         rank = matrix_rank(A, rtol=rcond)
     else:
         *batch, rows, columns = tuple(A.shape)
         rank = full(A._spec.plain.like(tuple(batch), dtype=dtypes.int64), min(rows, columns))
     x, rest = _lstsq(
         A,
-        unsqueeze(B, -1) if vector else B,
+        right,
         rcond=rcond,
         rests=driver not in (None, "gelsy"),
         whole=driver == "gels",
-        inverse=inverse,
+        found=found,
     )
     nothing = full(A._spec.dense().like((0,), dtype=A.dtype.to_real()), 0)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing

@@ -19,18 +19,18 @@ from numpy.linalg import _umath_linalg as _lapack
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.quick import Quick
 from nbgrad.dispatch.return_types import maker
-from nbgrad.kernels.cpu import elimination
+from nbgrad.kernels.cpu import elimination, reflections
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear.lapack import (
     LITTLE,
     adjoint,
     by_steps,
     eigenvalues,
-    inverse_by_qr,
+    is_reflected,
+    least_squares,
     left_to_one,
     quiet,
     reflected,
@@ -127,7 +127,12 @@ def _columns(sp: Spec, rows: int, columns: int, turned: bool = False) -> _Make:
 
 def _finite(x: _Array) -> bool:
     """Whether all is, and not so large that it need be looked at in another way."""
+    if x.size > _ALONE:
+        return bool(np.isfinite(x).all())
     return isfinite(np.vdot(x, x).real)
+
+
+_ALONE = 8192  # numbers of which OpenBLAS leaves a product to one thread: waiting for another took 1 ms on a busy machine
 
 
 # ---------------------------------------------------------------- Cholesky's
@@ -193,6 +198,8 @@ def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
         return None
     *_, m, n = tuple(A.shape)
     k = m if mode == "complete" else min(m, n)
+    if is_reflected(max(m, n), A.dtype.np):
+        return _reflecting(A, k)
     read, of_q, of_r = _reading(A), _columns(A, m, k), _columns(A, k, n)
     named, begun = maker("linalg_qr"), _lapack.qr_r_raw
     ended = _lapack.qr_complete if k > min(m, n) else _lapack.qr_reduced
@@ -208,6 +215,22 @@ def qr(A: Spec, mode: Any, *, out: Any) -> Quick | None:
         a = np.array(read(t), wide)
         q = factored(a)
         return named((of_q(q), of_r(np.where(above, none, a[..., :k, :])))) if _finite(a) else None
+
+    return found
+
+
+def _reflecting(A: Spec, k: int) -> Quick:
+    """As `lapack.factored` does it."""
+    *batch, m, n = tuple(A.shape)
+    read, of_q, of_r = _reading(A, True), _columns(A, m, k, True), _columns(A, k, n, True)
+    factor, named = _launching("qr_f8", reflections.factors(), 6, A, (m, n, k)), maker("linalg_qr")
+    sizes = [(*batch, min(m, n)), (*batch, k, m), (*batch, n, k)]
+
+    def found(t: Tensor) -> Any:
+        taus, q, r = map(np.empty, sizes)
+        infos = np.empty(batch, np.int64)
+        factor(np.array(read(t), np.float64, order="C"), taus, q, r, infos)
+        return None if np.count_nonzero(infos) else named((of_q(q), of_r(r)))
 
     return found
 
@@ -236,47 +259,37 @@ def eigh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
     return found
 
 
-def _values(found: Quick | None, at: int) -> Quick | None:
-    """Those alone, of a decomposition: what LAPACK finds without vectors may differ in the last digits, and calls are to agree."""
-
-    def values(t: Tensor) -> Tensor | None:
-        parts = None if found is None else found(t)
-        return None if parts is None else parts[at]
-
-    return None if found is None else values
-
-
 def eigvalsh(A: Spec, UPLO: Any, *, out: Any) -> Quick | None:
-    if _is_large(A, out) and _square(A) and UPLO in ("L", "U"):
-        return _of_large(A, _sizes(A)[0], lambda a: symmetric_eigenvalues(a, UPLO == "U"), A.dtype.to_real())
-    return _values(eigh(A, UPLO, out=out), 0)
+    if not _has_values(A, out) or not _square(A) or UPLO not in ("L", "U"):
+        return None
+    return _values(A, _sizes(A)[0], lambda a: symmetric_eigenvalues(a, UPLO == "U"), A.dtype.to_real())
 
 
 def svdvals(A: Spec, *, driver: Any, out: Any) -> Quick | None:
-    if _is_large(A, out) and driver is None:
-        return _of_large(A, min(_sizes(A)), singular_values, A.dtype.to_real())
-    return _values(svd(A, False, driver=driver, out=out), 1)
+    if not _has_values(A, out) or driver is not None:
+        return None
+    return _values(A, min(_sizes(A)), singular_values, A.dtype.to_real())
 
 
 def eigvals(A: Spec, *, out: Any) -> Quick | None:
-    if not _is_large(A, out) or not _square(A):
+    large = not left_to_one(min(_sizes(A)), A.dtype.is_complex) if A.ndim >= 2 else False
+    if not large or not _has_values(A, out) or not _square(A):
         return None
-    return _of_large(A, _sizes(A)[0], eigenvalues, A.dtype.to_complex())
+    return _values(A, _sizes(A)[0], eigenvalues, A.dtype.to_complex())
 
 
-def _is_large(A: Spec, out: Any) -> bool:
-    """Whether vectors that nobody asks for would take most of the time."""
-    fits = A.dtype.inexact and not A.dtype.narrow and A.ndim >= 2 and A.numel > 0
-    return out is None and fits and not left_to_one(min(_sizes(A)), A.dtype.is_complex)
+def _has_values(A: Spec, out: Any) -> bool:
+    """Whether LAPACK takes it; nobody reads vectors, which take half of the time."""
+    return out is None and A.dtype.inexact and not A.dtype.narrow and A.ndim >= 2 and A.numel > 0
 
 
-def _of_large(A: Spec, count: int, values: Callable[[_Array], _Array], dtype: dtypes.dtype) -> Quick:
+def _values(A: Spec, count: int, values: Callable[[_Array], _Array], dtype: dtypes.dtype) -> Quick:
     read, make = _reading(A), _lines(A, (*tuple(A.shape)[:-2], count), dtype)
 
     def found(t: Tensor) -> Tensor | None:
         a = read(t)
-        found = values(a) if np.isfinite(a).all() else None
-        return make(found) if found is not None and np.isfinite(found).all() else None
+        found = values(a) if _finite(a) else None
+        return make(found) if found is not None and _finite(found) else None
 
     return found
 
@@ -674,17 +687,6 @@ def _inverting(A: Spec) -> Quick:
     return inverse
 
 
-def _by_factors(A: Spec) -> Quick:
-    """The same by the factors of QR, as the long way takes them."""
-    read = _reading(A)
-
-    def inverse(t: Tensor) -> Tensor | None:
-        found = inverse_by_qr(read(t))
-        return None if found is None else of_array(found)
-
-    return inverse
-
-
 def pinv(A: Spec, rcond: Any, hermitian: Any, *, atol: Any, rtol: Any, out: Any) -> Quick | None:
     if not (out is rcond is atol is rtol is None) or hermitian or not is_small(A):
         return None
@@ -698,19 +700,18 @@ def lstsq(A: Spec, B: Spec, rcond: Any, *, driver: Any, out: Any) -> Quick | Non
     vector = B.ndim == A.ndim - 1
     if tuple(B.shape)[: len(batch) + 1] != (*batch, m) or B.ndim not in (A.ndim - 1, A.ndim):
         return None
-    inverse = _inverting(A) if is_small(A) else _by_factors(A)
     column = B.like((*B.shape, 1), (*B.strides, 1)) if vector else B
-    made = B.like((*batch, n, *tuple(B.shape)[len(batch) + 1 :]))
+    read, read_b = _reading(A), _reading(column)
+    make = _lines(B, (*batch, n, *tuple(B.shape)[len(batch) + 1 :]))
     rank, named = A.like(tuple(batch), dtype=dtypes.int64), maker("linalg_lstsq")
     nothing = A.like((0,), dtype=A.dtype.to_real())
     full = np.full(prod(batch), min(m, n)).view(_bytes)
 
     def found(A: Tensor, B: Tensor) -> Any:
-        by = inverse(A)
-        if by is None:
+        solved = least_squares(read(A), read_b(B))
+        if solved is None:
             return None
-        x = matmul(by, wrap(B._buf, column))
-        x._spec = made
+        x = make(solved[..., 0] if vector else solved)
         return named((x, empty(nothing), wrap(full.copy(), rank), empty(nothing)))
 
     return found
