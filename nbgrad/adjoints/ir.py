@@ -198,7 +198,7 @@ class Product(Statement):
 
 @dataclass(eq=False, slots=True)
 class Fill(Statement):
-    """base = what a formula of `formulas.py` makes of arrays"""
+    """base = what a formula of `formulas` makes of arrays"""
 
     base: str
     of: Any

@@ -248,7 +248,7 @@ def plain(name: str, text: str, helpers: Mapping[str, Any], made_from: str) -> C
 
 
 def _called_by(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """A helper, and those of its own file that it calls, by name."""
+    """A helper, and those of its own folder that it calls, by name."""
     found = {f.__name__: f}
     for g in _parts_of(f).values():
         if g.__name__ not in found:
@@ -260,9 +260,11 @@ def _parts_of(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     if not (f.__module__ or "").startswith("nbgrad."):  # what was written for a call has its own
         return {}
     named = {n: f.__globals__.get(n) for n in f.__code__.co_names}
-    return {
-        n: g for n, g in named.items() if isinstance(g, types.FunctionType) and g.__module__ == f.__module__
-    }
+    return {n: g for n, g in named.items() if isinstance(g, types.FunctionType) and _home(g) == _home(f)}
+
+
+def _home(f: Callable[..., Any]) -> str:
+    return (f.__module__ or "").rpartition(".")[0]
 
 
 def _as_seen(helper: Callable[..., Any]) -> Any:
