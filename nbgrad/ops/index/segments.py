@@ -86,12 +86,6 @@ def _told(data: Tensor, ends: Tensor, offsets: bool) -> _Segments:
     return _Segments(None, slots, counts, (n, *rest), (count, *rest), each)
 
 
-def _where(data: Tensor, ends: Tensor, offsets: bool) -> _Segments:
-    if data._spec.backend.holds and ends._spec.backend.holds:
-        return _segments(data, ends, ends._host(), offsets)
-    return _told(data, ends, offsets)
-
-
 def _column(numbers: npt.NDArray[np.int64], like: Tensor) -> Tensor:
     """A number for each row."""
     made = to_dtype(of_numbers(numbers, like.device), like.dtype)
@@ -99,9 +93,18 @@ def _column(numbers: npt.NDArray[np.int64], like: Tensor) -> Tensor:
 
 
 def _rule(
-    g: Tensor, data: Tensor, ends: Tensor, y: Tensor, offsets: bool, reduce: str, initial: float | None
+    g: Tensor,
+    data: Tensor,
+    ends: Tensor,
+    y: Tensor,
+    axis: int,
+    offsets: bool,
+    unsafe: bool,
+    reduce: str,
+    initial: float | None,
 ) -> Tensor:
-    at = _where(data, ends, offsets)
+    known = data._spec.backend.holds and ends._spec.backend.holds
+    at = _segments(data, ends, ends._host(), offsets) if known else _told(data, ends, offsets)
     slots = of_numbers(at.slots, data.device)
 
     def rows(t: Tensor) -> Tensor:
@@ -130,7 +133,9 @@ def _rule(
         if not bool(transforms.innermost(bad).any()):
             return usual
         whole = masked_fill(data.detach(), e.logical_or(e.eq(data, 0), e.isnan(data)), 1)
-        left = _segment_reduce_op(whole, ends, offsets=offsets, reduce=reduce, initial=initial)
+        left = _segment_reduce_op(
+            whole, ends, axis=axis, offsets=offsets, unsafe=unsafe, reduce=reduce, initial=initial
+        )
         left = masked_fill(of_slots(left), others(zero), 0)
         left = masked_fill(left, others(unknown), float("nan"))
         return _refuse_second(e.where(bad, e.mul(of_slots(g), left), usual))
@@ -154,9 +159,14 @@ def _rule(
 
 @differentiable("SegmentReduce", unmoved="segment_reduce", data=_rule)
 def _segment_reduce_op(
-    data: Tensor, ends: Tensor, *, offsets: bool, reduce: str, initial: float | None
+    data: Tensor, ends: Tensor, *, axis: int, offsets: bool, unsafe: bool, reduce: str, initial: float | None
 ) -> Tensor:
-    at = _where(data, ends, offsets)
+    if data._spec.backend.holds and ends._spec.backend.holds:
+        given = ends._host()  # once, as a device has to be waited for
+        _judged(data, ends, given, axis, offsets, unsafe)
+        at = _segments(data, ends, given, offsets)
+    else:
+        at = _told(data, ends, offsets)
     first = _identity(reduce, data.dtype) if initial is None else initial
     out = full(spec(data.dtype, at.made, None, data.device), first)
     if out.numel() and len(at.slots):
@@ -271,10 +281,10 @@ def segment_reduce(
     way = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if way not in _MOVES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    if data._spec.backend.holds and ends._spec.backend.holds:
-        _judged(data, ends, ends._host(), d, offsets is not None, unsafe)
     first = None if initial is None else float(initial)
-    found: Tensor = _segment_reduce_op(data, ends, offsets=offsets is not None, reduce=way, initial=first)
+    found: Tensor = _segment_reduce_op(
+        data, ends, axis=d, offsets=offsets is not None, unsafe=bool(unsafe), reduce=way, initial=first
+    )
     return found
 
 
