@@ -33,6 +33,7 @@ from nbgrad.adjoints.kinds import (
     like,
     names_given,
     parts_of,
+    stays,
     told_by,
 )
 from nbgrad.adjoints.lower import Kind, PartialOf, TupleOf, lower
@@ -238,7 +239,7 @@ class Differentiable:
         for a in args:
             if (parts := parts_of(a)) is not None:
                 found += self._flat(parts)
-            elif not (a is None or isinstance(a, str) or callable(a)):
+            elif not stays(a):
                 found.append(a)
         return found
 

@@ -5,6 +5,7 @@ Promises `Differentiable` that arguments are refused by name, before anything is
 
 from __future__ import annotations
 
+import enum
 import functools
 import types
 from collections.abc import Callable
@@ -43,7 +44,7 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
         return TupleOf(tuple(kind_of(i, f"{name}[{k}]") for k, i in enumerate(a)), type(a))
     if isinstance(a, dict):
         return TupleOf(tuple(kind_of(x, f"{name}[{k!r}]") for k, x in a.items()), Keys(tuple(a), keyed.GIVEN))
-    if a is None or isinstance(a, str):
+    if a is None or isinstance(a, str | enum.Enum):  # as `stays` has it
         return Known(a)
     if str(a).startswith("complex") and hasattr(a, "bitwidth"):  # a type of Numba's
         return kind_of(0j)
@@ -62,6 +63,16 @@ def kind_of(a: Any, name: str = "the argument") -> Kind:
         return Known(a)
     raise TypeError(
         f"{name} is a {type(a).__name__}; numbers, arrays, and tuples, lists and dictionaries of them are taken"
+    )
+
+
+def stays(a: Any) -> bool:
+    """Is an argument that has no parts known when the function is written, so that no call hands it over?"""
+    return (
+        a is None
+        or isinstance(a, str)
+        or callable(a)
+        or (isinstance(a, enum.Enum) and not isinstance(a, int | float))
     )
 
 

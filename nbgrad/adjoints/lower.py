@@ -116,7 +116,7 @@ class TupleOf:
 
 @dataclass(frozen=True)
 class Known:
-    """An argument that is part of the function: None, a string, a function."""
+    """An argument that is part of the function: None, a string, a member of an enum, a function."""
 
     value: Any
     differentiable = False

@@ -207,7 +207,7 @@ class _Call(Function):
         rows = []
         for i in range(info.batch_size):
             one = [a if d is None else a.select(d, i) for a, d in zip(flat, dims)]
-            rows.append(_Call.apply(f, _kinds(one), *one))
+            rows.append(_Call.apply(f, kinds, *one))
         return tuple(stack(list(column)) for column in zip(*rows)), (0,) * len(rows[0])
 
 

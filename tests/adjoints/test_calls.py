@@ -350,6 +350,27 @@ class Side(enum.IntEnum):
     RIGHT = 2
 
 
+class Kind(enum.Enum):
+    CALL = "call"
+    PUT = "put"
+
+
+def paid(x, strikes, kind):
+    s = 0.0
+    for k in strikes:
+        s += max(x - k, 0.0) if kind == Kind.CALL else max(k - x, 0.0) ** 2
+    return s if kind is not Kind.PUT else 2.0 * s
+
+
+def test_a_member_of_an_enum_is_known() -> None:
+    f, strikes = differentiable(paid), np.array([0.5, 1.0, 2.0])
+    for kind, by_x in ((Kind.CALL, 2.0), (Kind.PUT, -4.0 * (2.0 - 1.2))):
+        made = plain(f, "adjoint", (1.2, strikes, kind))
+        value, found = made.plain(1.2, strikes, np.zeros(3), 1.0)
+        assert value == paid(1.2, strikes, kind)
+        assert found == pytest.approx(by_x)
+
+
 def chosen(x, side):
     low = float("inf")
     for k in (Side.LEFT, Side.RIGHT):

@@ -1,5 +1,6 @@
 """Calls with tensors: one node, of any order, for every transform."""
 
+import enum
 import gc
 import math
 import threading
@@ -86,6 +87,37 @@ def test_versions() -> None:
         z.add_(1.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+class Side(enum.Enum):
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@T.differentiable
+def of_parts(x, p, side, how=None):
+    a, b = p
+    s = np.empty(len(x))
+    for i in range(len(x)):
+        s[i] = a * x[i] ** 2 * b[i] if side == Side.LEFT else b[i] * x[i]
+    return s if how is None else s * 2.0
+
+
+def test_vmap_of_what_has_parts_and_of_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tuples, members of an enum, strings and None keep their places in each example."""
+    monkeypatch.setattr(functions, "Compiled", lambda function, text, helpers: function)
+    rows = T.arange(6.0, dtype=T.float64).reshape(3, 2) + 1.0
+    for call, expected in (
+        (lambda t: of_parts(t, (2.0, t), Side.LEFT), 2.0 * rows**3),
+        (lambda t: of_parts(t, [t[0], np.ones(2)], Side.LEFT, "twice"), 2.0 * rows[:, :1] * rows**2),
+        (lambda t: of_parts(rows[0], (2.0, t), Side.RIGHT, None), rows[0] * rows),
+    ):
+        assert T.allclose(T.vmap(call)(rows), expected)
+    each = T.vmap(T.func.grad(lambda t: of_parts(t, (2.0, t), Side.LEFT).sum()))(rows)
+    assert T.allclose(each, 6.0 * rows**2)
+    x = rows[0].clone().requires_grad_()
+    of_parts(x, (2.0, x), Side.LEFT, "twice").sum().backward()
+    assert T.allclose(x.grad, 12.0 * rows[0] ** 2)
 
 
 @pytest.mark.slow
