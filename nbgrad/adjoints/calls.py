@@ -102,6 +102,7 @@ _WITH_OUT = (np.dot, np.matmul)  # which take it themselves
 _REFUSED = {
     "append": "np.concatenate, or write to an array of full size",
     "print": "leave it out",
+    "pop": "pop() of the last in a statement of its own, or the index of the first that counts",
 }
 
 

@@ -103,6 +103,11 @@ class Expressions(Indices):
             self.refuse("an integer is needed here, and this is a float", "int(...)", node)
         return x
 
+    def assign(self, v: View, x: Value) -> None:
+        if isinstance(x, Items) and x.of in (tuple, list) and x.items and not has_complex(x):
+            x = calls.call(self, "array", [x], {}, None)
+        super().assign(v, x)
+
     def array_of_list(self, x: Listed) -> View:
         return listed.as_array(self, x)
 

@@ -380,7 +380,7 @@ def nanvar(a, *, ddof=0):
 
 
 def nanstd(a, *, ddof=0):
-    return np.sqrt(nanvar(a, ddof=ddof))
+    return _root_of_var(nanvar(a, ddof=ddof))
 
 
 def nanmedian(a):
@@ -848,7 +848,11 @@ def var(a, *, ddof=0):
 
 
 def std(a, *, ddof=0):
-    return np.sqrt(var(a, ddof=ddof))
+    return _root_of_var(var(a, ddof=ddof))
+
+
+def _root_of_var(v):
+    return np.sqrt(v) if v != 0.0 else 0.0 * v  # of equals, which has no derivative: 0, as PyTorch's
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {

@@ -598,3 +598,14 @@ def set_where_it_is_asked(x, a):
     if (y := a * x[0]) > 0.2:
         y = y * y
     return y + (z := x[1] * y) * z
+
+
+def rows_of_tuples(x, m, a):
+    o = np.zeros((4, 3))
+    for k in range(2):
+        o[k, :] = x[k], a * x[k + 1], m[k, 0] * a
+    o[2] = (a * a, x[0], 1.0)
+    o[3, ::2] = [o[0, 1] * a, 2]
+    o[1:3, :2] = ((x[0], o[1, 0]), (1, a))
+    o[0, 1:] = o[0, 2], o[0, 1]
+    return np.sum(o * o * o) + o[3, 2]

@@ -168,3 +168,19 @@ def test_the_largest_by_a_key_is_refused() -> None:
 
     with pytest.raises(NotImplementedError, match="max with key"):
         differentiable(largest)(X)
+
+
+def scaled(x):
+    """Of equals the spread is 0, and has no derivative."""
+    return np.sum((x - x.mean()) * x / (np.std(x) + 0.5)) + np.nanstd(x * 0.0) + x.std() ** 2
+
+
+@pytest.mark.parametrize("x", [np.full(4, 1.5), np.array([2.0]), np.full(3, 0.5, np.float32)])
+def test_the_spread_of_equals_has_derivative_0(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "Compiled", lambda function, text, helpers: function)
+    f, along = differentiable(scaled), np.arange(1.0, len(x) + 1).astype(x.dtype)
+    assert f(x) == pytest.approx(scaled(x))
+    np.testing.assert_allclose(f.grad(x)[0], np.zeros(len(x)), atol=1e-12)
+    assert f.jvp((x,), (along,))[1] == pytest.approx(0.0, abs=1e-12)
+    assert np.isfinite(f.hvp((x,), (along,))[0]).all()
+    assert np.isnan(f(np.array([1.0, np.nan])))
