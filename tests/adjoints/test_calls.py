@@ -316,22 +316,20 @@ def shrunk(x, by):
     return x - math.copysign(by, x)
 
 
-@vectorize(["f8(f8, f8)"])
-def half(x, y):
-    return (x + y) / 2 if x > y else y
-
-
-@guvectorize(["(f8[:], f8[:])"], "(n)->()")
-def total(x, out):
-    out[0] = x.sum()
-
-
-def by_elements(x, n):
-    return np.sum(shrunk(x, 0.3) * x * half(x[:, None], x)) + shrunk(x[0], 0.1) + half(n, 2)
-
-
 def test_what_vectorize_was_put_on() -> None:
     """Of arrays that broadcast and of numbers; where it was made for floats alone, integers are floats, as Numba has it."""
+
+    @vectorize(["f8(f8, f8)"])
+    def half(x, y):
+        return (x + y) / 2 if x > y else y
+
+    @guvectorize(["(f8[:], f8[:])"], "(n)->()")
+    def total(x, out):
+        out[0] = x.sum()
+
+    def by_elements(x, n):
+        return np.sum(shrunk(x, 0.3) * x * half(x[:, None], x)) + shrunk(x[0], 0.1) + half(n, 2)
+
     f, x = differentiable(by_elements), np.array([1.2, -0.2, -0.9, 0.4])
     made = plain(f, "adjoint", (x, 3))
     by_x = np.zeros(4)
