@@ -174,3 +174,14 @@ for name in ("_utils", "_tensor", "storage", "optim.adamw", "utils.data._utils.c
     assert f"torch.{{name}}" in sys.modules, name
 """
     python(code)
+
+
+def test_traces_name_operators_as_elsewhere() -> None:
+    """An operator's module begins with torch, too, but it is found in `torch.ops`."""
+    traced = "from torch.fx.experimental.proxy_tensor import make_fx\nprint(make_fx(torch.relu)(torch.ones(2)).code)"
+    assert "relu = torch.ops.aten.relu.default(" in python(INSTALLED + traced).decode()
+
+
+def test_what_classes_inherit_takes_functions_that_are_called_torchs() -> None:
+    asked = "print(torch.Tensor.__torch_function__(torch.add, (torch.Tensor,), (torch.ones(1), 1)))"
+    assert python(INSTALLED + asked).decode() == "tensor([2.])\n"

@@ -283,7 +283,7 @@ class Function(metaclass=FunctionMeta):
         True
         """
         separate = cls.setup_context is not Function.setup_context
-        if kwargs or (separate and _has_defaults(cls.forward)):
+        if kwargs or (separate and not _takes(cls.forward, len(args))):
             args = _bound(cls, separate, args, kwargs)
         if not separate and (state.active or shared.rare) and (state.transforms or state.levels):
             raise RuntimeError(_NO_SETUP)
@@ -380,8 +380,12 @@ class Function(metaclass=FunctionMeta):
 
 
 @cached(1024)
-def _has_defaults(forward: Callable[..., Any]) -> bool:
-    return any(p.default is not p.empty for p in inspect.signature(forward).parameters.values())
+def _takes(forward: Callable[..., Any], many: int) -> bool:
+    """Whether so many arguments by position are all that `forward` has parameters for."""
+    parameters = inspect.signature(forward).parameters.values()
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return len(plain) + more == len(parameters) and (len(plain) <= many if more else len(plain) == many)
 
 
 def _bound(

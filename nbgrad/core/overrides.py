@@ -103,11 +103,13 @@ class switched:
 
 
 def overrides(kind: type) -> bool:
-    """Whether instances are asked: PyTorch's `Tensor` and `Parameter` are not."""
+    """Whether instances are asked: `Tensor` and `Parameter` are not, nor are those of a PyTorch beside, which would call the same again."""
     if kind in plain_types:
         return False
     found = getattr(kind, "__torch_function__", None)
-    return found is not None and found is not disabled
+    if found is None or found is disabled:
+        return False
+    return is_ours("torch._C") or "torch._C" not in [k.__module__ for k in kind.__mro__]
 
 
 def asked_of(values: Iterable[Any]) -> list[Any]:
@@ -757,6 +759,17 @@ def _converted(result: Any, cls: type) -> Any:
     return result
 
 
+def _refuse_pytorchs(func: Any) -> None:
+    """A function of PyTorch itself, imported beside, would ask the same tensors without end."""
+    owner = getattr(func, "__objclass__", None) or getattr(func, "__self__", None)
+    module = getattr(func, "__module__", None) or getattr(owner, "__module__", None) or ""
+    if module.partition(".")[0] == "torch" and not is_ours(module):
+        raise TypeError(
+            f"{getattr(func, '__name__', func)}() of PyTorch itself was handed a tensor of nbgrad: take the function from nbgrad, "
+            "or call nbgrad.install() before torch is imported"
+        )
+
+
 def _torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """What classes that inherit from Tensor do with a call in which they override functions: the function is called, and what
     it gives is of the class. Those who write their own end it with `super().__torch_function__(func, types, args, kwargs)`.
@@ -767,6 +780,8 @@ def _torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: An
     """
     if not all([issubclass(cls, kind) for kind in types]):
         return NotImplemented
+    if cls is Tensor:  # whom ours do not ask
+        _refuse_pytorchs(func)
     with switched(min(state.asked, MODES_ONLY)):
         result = func(*args, **(kwargs or {}))
         return result if func in _KEPT else _converted(result, cls)

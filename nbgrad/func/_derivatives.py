@@ -238,6 +238,9 @@ class Pullback:
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
                 f"{structure.pretty()}, primal output: {self.structure.pretty()}"
             )
+        for g in given:
+            if g is not None and not isinstance(g, Tensor):
+                raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         outside = state.grad if create_graph is None else create_graph
         return tree_unflatten(
             _gradients(self.outs, self.leaves, given, outside, retain_graph), self.in_structure

@@ -72,6 +72,8 @@ def qualified_name(func: Any) -> str:
     name = func.__name__
     if getattr(builtins, name, None) is func:
         return str(name)
+    if hasattr(func, "_qualified_op_name"):
+        return f"torch.ops.{func}"
     found = resolve_name(func) if is_ours(getattr(func, "__module__", None)) else None
     if found is None and func is _assert:
         return "torch._assert"
@@ -82,8 +84,6 @@ def qualified_name(func: Any) -> str:
         if where == "torch.nn.functional" and last in _NN:
             return f"torch._C._nn.{_NN[last]}"
         return f"torch.{last}" if where == "torch.nn.functional" and last in SAME else found
-    if str(func).startswith("aten."):
-        return f"torch.ops.{func}"
     module = getattr(func, "__module__", None)
     if module is None:
         raise RuntimeError(f"cannot find module for {func}")

@@ -300,3 +300,20 @@ print(type(mine.as_subclass(torch.Tensor)) is torch.Tensor, type(mine + 1) is Mi
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "True True\n", done.stderr
+
+
+@pytest.mark.oracle
+def test_pytorch_itself_and_its_tensors_are_refused() -> None:
+    """In a program that has both: each asks the other's tensors, which would go on without end."""
+    import torch
+
+    ours, theirs = nbgrad.ones(2), torch.ones(2)
+    for call in (torch.nn.functional.relu, torch.exp, torch.ones(2).add, lambda t: torch.nn.Linear(2, 1)(t)):
+        with pytest.raises(TypeError, match=r"of PyTorch itself was handed a tensor of nbgrad"):
+            call(ours)
+    for other in (theirs, torch.nn.Parameter(theirs)):
+        for add in (lambda a, b: a + b, lambda a, b: b + a):
+            with pytest.raises(TypeError, match="unsupported operand"):
+                add(ours, other)
+        with pytest.raises(TypeError, match="must be Tensor"):
+            nbgrad.mul(ours, other)

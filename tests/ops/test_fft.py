@@ -47,6 +47,15 @@ def test_of_each_length(n: int, dtype: str) -> None:
         assert_near(T.fft.irfft(half, n, dim), want, dtype, ("irfft", label))
 
 
+@pytest.mark.parametrize("n", [4, 8, 12, 16, 20, 1024])
+def test_quarters_of_a_turn_are_whole_numbers(n: int) -> None:
+    """So that a wave of one place shows zeros, and not 6e-17 in the notation of powers."""
+    at = n // 4
+    for dtype in (T.float32, T.float64):
+        wave = T.fft.fft(T.eye(n, dtype=dtype)[1])
+        assert [complex(wave[k * at]) for k in range(4)] == [1, -1j, -1, 1j], (n, dtype)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_of_real_numbers_the_first_and_the_middle_are_real(dtype: str) -> None:
     for n in (1, 6, 9, 18, 134, 1000, 4096, 2 * 2053, 20014):

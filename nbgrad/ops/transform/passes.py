@@ -156,9 +156,22 @@ def _convolved(n: int) -> int:
 # ---------------------------------------------------------------- tables, computed in float64
 
 
+_QUARTERS = np.array([complex(1, 0), complex(0, -1), complex(-1, 0), complex(0, 1)])
+
+
+def _powers(k: Array, n: int) -> Array:
+    """exp(-2 pi i k / n) for k below n: by angles of the first eighth of a turn, so that quarters of one are whole numbers and what
+    cancels in a transform leaves zeros, as in PyTorch's."""
+    quarter, rest = np.divmod(4 * k, n)
+    mirrored = 2 * rest > n
+    angle = np.where(mirrored, n - rest, rest) * (np.pi / 2 / n)
+    u, v = np.cos(angle), np.sin(angle)
+    return (np.where(mirrored, v, u) - 1j * np.where(mirrored, u, v)) * _QUARTERS[quarter]
+
+
 def _roots(n: int) -> Array:
     """exp(-2 pi i k / n)."""
-    return np.exp(-2j * np.pi * (np.arange(n) / n))
+    return _powers(np.arange(n), n)
 
 
 def _turns(rows: int, columns: int) -> Array:
@@ -170,7 +183,8 @@ def _turns(rows: int, columns: int) -> Array:
 def _chirp(n: int, sign: int) -> Array:
     """exp(-+ pi i k**2 / n); the square modulo 2 n, which keeps the angle exact."""
     k = np.arange(n)
-    return np.exp(-1j * sign * np.pi * (k * k % (2 * n) / n))
+    found = _powers(k * k % (2 * n), 2 * n)
+    return found if sign > 0 else found.conj()
 
 
 def _response(n: int, m: int) -> Array:
