@@ -10,6 +10,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.exchange.files import tensors
+from nbgrad.memory import gpu
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.ops.views.join import cat
@@ -86,6 +87,11 @@ def _element_size(dtype: _dtype) -> int:
     if not isinstance(dtype, _dtype):
         raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
     return dtype.itemsize
+
+
+def _get_available_device_type() -> str | None:
+    """The kind of accelerator that can be used, or None."""
+    return "cuda" if gpu.device_count() else None
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int | None:

@@ -66,6 +66,7 @@ STORIES = [
             "compiled",
             "compiler",
             "_compile",
+            "_guards",
             "_dynamo",
             "_subclasses",
             "hub",

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 from types import ModuleType
 from typing import Any
 
@@ -789,3 +790,60 @@ def test_a_dense_tensor_times_a_sparse_one_in_place() -> None:
     assert x.tolist() == [[3.0, 0.0], [0.0, 3.0]]
     with pytest.raises(RuntimeError, match="Sparse division requires a scalar"):
         x /= T.eye(2).to_sparse()
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("reduce", "found", "values", "dense"),  # as PyTorch's: the first of equals has the gradient
+    [
+        (
+            "mean",
+            [[1, 2, -2 / 3], [0, 0, 0], [2.5 / 3, 17 / 3, NAN]],
+            [5 / 3, 2.5 / 3, -0.5 / 3, 5 / 3, 2.5 / 3, NAN],
+            [[4 / 3, 8 / 3, 1], [1 / 3, 2 / 3, 2], [4 / 3, 8 / 3, 0], [2 / 3, 4 / 3, 2]],
+        ),
+        (
+            "amax",
+            [[1, 2, 0], [0, 0, 0], [3, 12, NAN]],
+            [5, 0, 0, 1, 0, NAN],
+            [[4, 2, 3], [0, 0, 0], [0, 8, 0], [0, 0, 0]],
+        ),
+        (
+            "min",
+            [[1, 2, -2], [0, 0, 0], [-0.5, -1, NAN]],
+            [5, 0, -3, 0, 2.5, NAN],
+            [[1, 2, 0], [-1, -2, 0], [0, 0, 0], [0, 0, 6]],
+        ),
+    ],
+)
+def test_products_that_are_no_sums(reduce: str, found: Any, values: Any, dense: Any) -> None:
+    rows = T.tensor([[1.0, 2, 0, 2], [0, 0, 0, 0], [3, -1, 4, 0]], dtype=T.float64).to_sparse_csr()
+    x = T.tensor([[1.0, 2, 0], [0.5, 1, 0], [0, 3, NAN], [0.5, 1, -1]], dtype=T.float64, requires_grad=True)
+    rows.requires_grad_()
+    y = T.sparse.mm(rows, x, reduce)
+    a, b = T.autograd.grad((y * T.tensor([1.0, 2, 3])).nan_to_num().sum(), (rows, x))
+    assert T.allclose(y, T.tensor(found, dtype=T.float64), equal_nan=True)
+    assert T.allclose(a.values(), T.tensor(values, dtype=T.float64), equal_nan=True)
+    assert T.allclose(b, T.tensor(dense, dtype=T.float64))
+    assert T.equal(T.sparse.mm(rows, x[:, :2], "sum"), rows.detach() @ x[:, :2])
+    assert not T.sparse.mm(T.zeros(2, 3).to_sparse_csr(), T.ones(3, 2), reduce).any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "reduce", "says"),
+    [
+        ("to_sparse_csr", "prod", "sparse_mm_reduce: reduce type of prod has not been enabled."),
+        ("to_sparse_csr", "most", "reduce argument must be either sum, prod, mean, amax or amin, got most"),
+        ("to_sparse_csc", "mean", "sparse_mm_reduce: expect self to be SparseCsr, got SparseCsc"),
+        (
+            "to_sparse_coo",
+            "mean",
+            "Could not run 'aten::_sparse_mm_reduce_impl' with arguments from the 'SparseCPU' backend",
+        ),
+    ],
+)
+def test_products_that_are_refused(kind: str, reduce: str, says: str) -> None:
+    with pytest.raises((RuntimeError, NotImplementedError), match=re.escape(says)):
+        T.sparse.mm(getattr(T.eye(2), kind)(), T.ones(2, 2), reduce)

@@ -156,7 +156,7 @@ INNER = (
     r"nbgrad\.distributions\.\S* is not a function|"  # properties of a kind of their own
     r"nbgrad\.(core\.tensor\.Tensor\.__torch_|(fx\.proxy\.Proxy|compiled\.numbers\.Number)\.__)|"  # what is put there by loops
     r"nbgrad\.nn\.(parameter\.UninitializedTensorMixin\.|\S*\.__constants__ )|"  # likewise
-    r"nbgrad\.utils\.tensorboard(\.writer)? failed to import"  # without the package it writes with
+    r"nbgrad\.utils\.tensorboard(\.writer|\.summary)? failed to import"  # without the package it writes with
 )
 
 

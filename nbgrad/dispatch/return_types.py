@@ -12,11 +12,24 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import check_apart, check_out, into
 
 
+class _OfFields:
+    def __init__(self, of: Callable[[Any], Any]) -> None:
+        self.of = of
+
+    def __get__(self, result: Any, kind: Any) -> Any:
+        return self.of(kind.fields)
+
+
 class Named(tuple[Any, ...]):
     """What PyTorch's named results have in common: one sequence makes them, and fields are read by name."""
 
     __slots__ = ()
     fields: tuple[str, ...] = ()
+    __match_args__ = _OfFields(
+        tuple
+    )  # this and the counts as C's tuples with names have, which PyTorch's are
+    n_fields = n_sequence_fields = _OfFields(len)
+    n_unnamed_fields = 0
 
     def __repr__(self) -> str:
         shown = ",\n".join(f"{name}={value!r}" for name, value in zip(self.fields, self))

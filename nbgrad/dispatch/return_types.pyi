@@ -10,6 +10,10 @@ EXPECTED: str
 
 class Named(tuple[Any, ...]):
     fields: tuple[str, ...]
+    __match_args__: tuple[str, ...]
+    n_fields: int
+    n_sequence_fields: int
+    n_unnamed_fields: int
 
 def maker(name: str) -> Callable[[Any], Any]: ...
 def named(name: str, values: Any, out: _bool = False) -> Any: ...

@@ -11,6 +11,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -29,6 +30,9 @@ from nbgrad.overrides import _assert
 from nbgrad.utils import _pytree
 
 _PACKAGE = __name__.partition(".")[0]
+ScriptObject: Any = import_module(
+    f"{_PACKAGE}._C"
+).ScriptObject  # which torch_geometric looks for among tensors
 
 
 class _Place:
@@ -73,30 +77,66 @@ def _leaf(function: Any) -> Any:
         made.node.meta["is_wrapped"] = True
         return made
 
-    wrapped.__fx_already_patched = True  # type: ignore[attr-defined]
     return wrapped
 
 
-class _Patches:
-    """What is put elsewhere while a program is traced, and taken back."""
+class _Patcher:
+    """What is put elsewhere while a program is traced, and taken back. Libraries that trace in their own way (torch_geometric) use it by
+    the names that PyTorch has."""
 
     def __init__(self) -> None:
         self.undo: list[Callable[[], None]] = []
+        self.visited: set[int] = set()
 
-    def put(self, names: dict[str, Any], name: str, value: Any) -> None:
-        if name in names:
-            self.undo.append(functools.partial(names.__setitem__, name, names[name]))
+    def patch(self, frame_dict: dict[str, Any], name: str, new_fn: Any, deduplicate: bool = True) -> None:
+        if name in frame_dict:
+            if getattr(frame_dict[name], "__fx_already_patched", False):
+                return
+            self.undo.append(functools.partial(frame_dict.__setitem__, name, frame_dict[name]))
         else:
-            self.undo.append(functools.partial(names.__delitem__, name))
-        names[name] = value
+            self.undo.append(functools.partial(frame_dict.__delitem__, name))
+        new_fn.__fx_already_patched = deduplicate
+        frame_dict[name] = new_fn
 
-    def method(self, cls: type, name: str, value: Any) -> None:
-        self.undo.append(functools.partial(setattr, cls, name, vars(cls)[name]))
-        setattr(cls, name, value)
+    def patch_method(self, cls: type, name: str, new_fn: Any, deduplicate: bool = True) -> None:
+        if getattr(getattr(cls, name), "__fx_already_patched", False):
+            return
+        if name in vars(cls):
+            self.undo.append(functools.partial(setattr, cls, name, vars(cls)[name]))
+        else:
+            self.undo.append(functools.partial(delattr, cls, name))
+        new_fn.__fx_already_patched = deduplicate
+        setattr(cls, name, new_fn)
 
-    def back(self) -> None:
-        for undo in reversed(self.undo):
-            undo()
+    def visit_once(self, thing: Any) -> bool:
+        new = id(thing) not in self.visited
+        self.visited.add(id(thing))
+        return new
+
+    def __enter__(self) -> _Patcher:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        while self.undo:
+            self.undo.pop()()
+        self.visited.clear()
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    for (_, name), names in list(_wrapped.items()):
+        function = names.get(name, getattr(builtins, name, None))
+        if function is not None:
+            patcher.patch(names, name, _leaf(function))
+
+
+def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids: set[int]) -> None:
+    if patcher.visit_once(frame_dict):
+        for name, value in list(frame_dict.items()):
+            if name[0] != "_" and callable(value) and id(value) in function_ids:
+                patcher.patch(frame_dict, name, _leaf(value))
+
+
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
 
 
 class Tracer(TracerBase):
@@ -145,12 +185,12 @@ class Tracer(TracerBase):
             for name, buffer in self.root.named_buffers():
                 if a is buffer:
                     return self.create_node("get_attr", name, (), {})
-            known = self.tensor_attrs.get(id(a))
+            known = self.tensor_attrs.get(a)
             if known is None:
                 k = 0
                 while hasattr(self.root, f"_tensor_constant{k}"):
                     k += 1
-                known = self.tensor_attrs[id(a)] = f"_tensor_constant{k}"
+                known = self.tensor_attrs[a] = f"_tensor_constant{k}"
                 setattr(self.root, known, a)
             return self.create_node("get_attr", known, (), {})
         if isinstance(a, Module):
@@ -304,7 +344,7 @@ class Tracer(TracerBase):
         for path, module in self.root.named_modules():
             for name, value in vars(module).items():
                 if isinstance(value, Tensor):
-                    self.tensor_attrs[id(value)] = f"{path}.{name}" if path else name
+                    self.tensor_attrs[value] = f"{path}.{name}" if path else name
         if not isinstance(fn, FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(fn)}")
         run, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
@@ -319,33 +359,23 @@ class Tracer(TracerBase):
     def _patched(self, names: dict[str, Any]) -> Iterator[None]:
         cache: dict[str, Proxy] = {}
         get, call = Module.__getattr__, Module.__call__
-        patches = _Patches()
 
         def getattr_(module: Any, name: str) -> Any:
             return self.getattr(name, get(module, name), cache)
 
         def call_(module: Any, *args: Any, **kwargs: Any) -> Any:
-            self._autowrap(patches, getattr(getattr(module, "forward", module), "__globals__", {}))
+            of_forward = getattr(getattr(module, "forward", module), "__globals__", {})
+            _autowrap_check(patcher, of_forward, self._autowrap_function_ids)
             return self.call_module(module, functools.partial(call, module), args, kwargs)
 
-        patches.method(Module, "__getattr__", getattr_)
-        patches.method(Module, "__call__", call_)
-        try:
-            for (_, name), where in list(_wrapped.items()):
-                function = where.get(name, getattr(builtins, name, None))
-                if function is not None and not getattr(function, "__fx_already_patched", False):
-                    patches.put(where, name, _leaf(function))
-            self._autowrap(patches, names)
+        with _Patcher() as patcher:
+            patcher.patch_method(Module, "__getattr__", getattr_, deduplicate=False)
+            patcher.patch_method(Module, "__call__", call_, deduplicate=False)
+            _patch_wrapped_functions(patcher)
+            _autowrap_check(patcher, names, self._autowrap_function_ids)
             for module in self._autowrap_search:
-                self._autowrap(patches, vars(module))
+                _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
             yield
-        finally:
-            patches.back()
-
-    def _autowrap(self, patches: _Patches, names: dict[str, Any]) -> None:
-        for name, value in list(names.items()):
-            if name[0] != "_" and callable(value) and id(value) in self._autowrap_function_ids:
-                patches.put(names, name, _leaf(value))
 
 
 def _annotations(function: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
 
 _PACKAGE = __name__.partition(".")[0]
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _count = itertools.count()
 
 
@@ -28,22 +29,22 @@ def _function(code: PythonCode) -> Any:
     return names["forward"]
 
 
-def _put(to: Module, path: str, value: Any) -> None:
-    *before, name = path.split(".")
+def _assign_attr(from_obj: Any, to_module: Module, target: str) -> None:
+    to, (*before, name) = to_module, target.split(".")
     for part in before:
         found = getattr(to, part, None)
         if found is None:
             found = Module()
             setattr(to, part, found)
         to = found
-    if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        to.register_buffer(name, value)
+    if isinstance(from_obj, Tensor) and not isinstance(from_obj, Parameter):
+        to.register_buffer(name, from_obj)
     else:
-        setattr(to, name, value)
+        setattr(to, name, from_obj)
 
 
-def _copy(source: Module, to: Module, path: str) -> None:
-    *before, name = path.split(".")
+def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
+    source, to, (*before, name) = from_module, to_module, target.split(".")
     for part in before:
         f, t = getattr(source, part), getattr(to, part, None)
         if f is t:  # a parent has been put there, and all in it
@@ -52,7 +53,15 @@ def _copy(source: Module, to: Module, path: str) -> None:
             t = Module()
             setattr(to, part, t)
         source, to = f, t
-    _put(to, name, getattr(source, name))
+    _assign_attr(getattr(source, name), to, name)
+
+
+class _CodeOnlyModule(Module):
+    """A module that is nothing but these attributes. torchvision's feature extractors are copied by it."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__ = body
 
 
 class GraphModule(Module):
@@ -87,7 +96,7 @@ class GraphModule(Module):
         if isinstance(root, Module):
             self.training = root.training
             for path in paths:
-                _copy(root, self, path)
+                _copy_attr(root, self, path)
         elif isinstance(root, dict):
             for node in graph.nodes:
                 if node.op in ("get_attr", "call_module") and node.target not in root:
@@ -95,7 +104,7 @@ class GraphModule(Module):
                         f"Node {node} referenced target {node.target} but that target was not provided in ``root``!"
                     )
             for path in sorted(paths, key=lambda p: p.count(".")):
-                _put(self, path, root[path])
+                _assign_attr(root[path], self, path)
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
         self.graph = graph
@@ -191,9 +200,8 @@ class GraphModule(Module):
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
-        plain = Module()
         memo[id(self)] = made = GraphModule.__new__(GraphModule)
-        vars(plain).update(copy.deepcopy({k: v for k, v in vars(self).items() if k != "_graph"}, memo))
+        plain = _CodeOnlyModule(copy.deepcopy({k: v for k, v in vars(self).items() if k != "_graph"}, memo))
         made.__init__(plain, copy.deepcopy(self.graph), type(self).__name__)  # type: ignore[misc]
         for name, value in vars(plain).items():
             if name not in ("_modules", "_parameters", "_buffers", "_graph"):
@@ -217,8 +225,7 @@ def _again(state: dict[str, Any], text: str, name: str, names: dict[str, Any] | 
         def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
             return True
 
-    plain = Module()
-    vars(plain).update(state)
+    plain = _CodeOnlyModule(state)
     known = _builtin() | (names or {})
     kind = type("CodeOnlyModule", (Module,), {"forward": _function(PythonCode(text, known))})
     plain.__class__ = kind

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.core.arguments import unset
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Size
@@ -23,6 +24,7 @@ from nbgrad.sparse._more import _convert_indices_from_coo_to_csr as _convert_ind
 from nbgrad.sparse._more import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
 from nbgrad.sparse._more import hsmm as hsmm
 from nbgrad.sparse._more import hspmm as hspmm
+from nbgrad.sparse._more import mm_by as _mm_by
 from nbgrad.sparse._more import resize_as_sparse_ as resize_as_sparse_
 from nbgrad.sparse._more import saddmm as saddmm
 from nbgrad.sparse._more import sampled_addmm as sampled_addmm
@@ -41,16 +43,20 @@ def _need_sparse(t: Any) -> Any:
     return t
 
 
-def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: Any = unset) -> Tensor:
     """The product of two matrices, either of which may be sparse: dense, or sparse if both are. A sparse leaf gets a gradient where it has
-    elements.
+    elements. With `reduce`, of a matrix by rows and a dense one, what meets at an element is combined by "sum", "mean", "amax" or "amin"; a
+    row without entries is 0.
 
     >>> a = torch.eye(2).to_sparse()
     >>> torch.sparse.mm(a, torch.ones(2, 3))
     tensor([[1., 1., 1.],
             [1., 1., 1.]])
+    >>> rows = torch.ones(1, 2).to_sparse_csr()
+    >>> torch.sparse.mm(rows, torch.tensor([[1.0, 5.0], [3.0, 2.0]]), "amax")
+    tensor([[3., 5.]])
     """
-    return mat1.mm(mat2)
+    return mat1.mm(mat2) if reduce is unset else _mm_by(mat1, mat2, reduce)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

@@ -158,6 +158,52 @@ def sampled_addmm(
     return result if out is None else out.copy_(result)
 
 
+def mm_by(mat1: Any, mat2: Any, reduce: Any) -> Tensor:
+    """The product of a matrix by rows and a dense one in which what meets at an element is combined by `reduce`."""
+    if not isinstance(reduce, str):
+        raise TypeError(f"_sparse_mm(): argument 'reduce' (position 3) must be str, not {kind_name(reduce)}")
+    if mat1.layout is sparse_coo or not (isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor)):
+        refuse("_sparse_mm_reduce_impl", "SparseCPU" if isinstance(mat1, SparseTensor) else "CPU")
+    if not isinstance(mat1, Compressed) or mat1._along != 0:
+        raise RuntimeError(f"sparse_mm_reduce: expect self to be SparseCsr, got {_name(mat1)}")
+    if isinstance(mat2, SparseTensor):
+        raise RuntimeError(
+            f"Expected tensor to have Strided Layout, but got tensor with {_name(mat2)} Layout "
+            "(while checking arguments for sparse_mm_reduce)"
+        )
+    p, held = mat1._pattern, mat1._held
+    if mat2.ndim != 2 or mat2.size(0) != p.sizes[1]:
+        raise RuntimeError(
+            f"Expected a tensor of dimension 2 and tensor.size[0] == {p.sizes[1]} but got: dimension {mat2.ndim} and "
+            f"tensor.size[0] = {mat2.size(0)}"
+        )
+    if mat1.dtype is not mat2.dtype:
+        raise RuntimeError(
+            f"Expected tensor for argument #1 'other' to have scalar type {mat1.dtype.scalar_name}; but got {mat2.type()} "
+            "instead (while checking arguments for sparse_mm_reduce)"
+        )
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    if reduce not in ("sum", "mean", "amax", "amin", "prod"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if reduce == "prod":
+        raise RuntimeError("sparse_mm_reduce: reduce type of prod has not been enabled.")
+    if not mat1.dtype.is_floating_point:
+        raise NotImplementedError(f"\"spmm_reduce_kernel\" not implemented for '{mat1.dtype.scalar_name}'")
+    if reduce in ("sum", "mean") or not p.count:
+        found = product(held, mat2, pattern=p, d=0)
+        return found if reduce != "mean" else found / p.way(0).first.diff().clamp(min=1).unsqueeze(1)
+    # The first of equal extremes has the gradient, which the reductions by index share among all.
+    rows, columns = p.at
+    each = held.detach().unsqueeze(1) * index_select(mat2.detach(), 0, columns)
+    index, shape = rows.unsqueeze(1).expand_as(each), (p.sizes[0], each.size(1))
+    best = each.new_zeros(shape).scatter_reduce(0, index, each, reduce, include_self=False)
+    hit = (each == index_select(best, 0, rows)) | each.isnan()
+    place = arange(p.count, device=each.device).unsqueeze(1).where(hit, p.count)
+    chosen = place.new_full(shape, p.count).scatter_reduce(0, index, place, "amin")
+    taken = chosen.clamp(max=p.count - 1)
+    return (held[taken] * mat2.gather(0, columns[taken])).masked_fill(chosen == p.count, 0)
+
+
 def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
     """Where each of `size` rows begins, of the rows of entries in order.
 

@@ -35,6 +35,7 @@ from nbgrad.core.pytree import (
     tree_map,
     tree_unflatten,
 )
+from nbgrad.dispatch.return_types import Named
 
 SequenceKey, MappingKey = _core.SequenceKey, _core.MappingKey
 SUPPORTED_NODES, _LEAF_SPEC = _core.nodes, _core.LEAF
@@ -343,9 +344,11 @@ def is_structseq_class(cls: Any) -> bool:
     """Whether it is a class of tuples with names that C made, such as `time.struct_time`."""
     return (
         isinstance(cls, type)
-        and cls.__bases__ == (tuple,)
+        and (
+            (cls.__bases__ == (tuple,) and not cls.__flags__ & 1 << 10)
+            or cls.__bases__ == (Named,)  # those of `torch.return_types`, which PyTorch makes in C
+        )
         and all([isinstance(getattr(cls, f"n_{n}fields", None), int) for n in ("", "sequence_", "unnamed_")])
-        and not cls.__flags__ & 1 << 10
     )
 
 

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -344,3 +346,12 @@ def test_what_was_made_before_is_not_shared() -> None:
             made += 1
     with pytest.raises(TypeError):
         T.zeros(3.0)
+
+
+def test_who_seeds_nothing_draws_other_numbers_each_time() -> None:
+    code = "import nbgrad as t; print(t.initial_seed(), t.rand(2).tolist())"
+    said = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in "ab"
+    }
+    assert len(said) == 2

@@ -306,6 +306,7 @@ def _fill(gen: Generator, kind: str, n: int, size: int, *numbers: float) -> Arra
 
 
 default_generator: Final = Generator()
+default_generator.seed()  # as PyTorch's: a program that seeds nothing draws other numbers each time
 
 
 def manual_seed(seed: Any) -> Generator:

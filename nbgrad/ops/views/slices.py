@@ -360,7 +360,7 @@ def _given_parts(tensor: Tensor, split_sizes: Sequence[int], dim: int) -> dict[s
         )
     if sum(sizes) != n:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but got "
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got "
             f"split_sizes={list(sizes)}"
         )
     return {"dim": d, "sizes": sizes}

@@ -277,11 +277,11 @@ class SummaryWriter:
         """What a run was made with, and what came out, in a directory of its own."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
-        told = _hparams(hparam_dict, metric_dict, hparam_domain_discrete or {})
+        told = hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         home = os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))
         with SummaryWriter(log_dir=home) as run:
-            for value in told:
-                run._add(value, global_step)
+            for summary in told:
+                run._get_file_writer().add_summary(summary, global_step)
             for name, value in metric_dict.items():
                 run.add_scalar(name, value, global_step)
 
@@ -462,13 +462,21 @@ def _curve(labels: Any, predictions: Any, count: int, weights: Any) -> np.ndarra
     return np.stack((tp, fp, tn, fn, tp / np.maximum(1e-7, tp + fp), tp / np.maximum(1e-7, tp + fn)))
 
 
-def _hparams(given: dict[str, Any], metrics: Iterable[str], domains: dict[str, list[Any]]) -> list[Any]:
+def hparams(
+    hparam_dict: dict[str, Any] | None = None,
+    metric_dict: Iterable[str] | None = None,
+    hparam_domain_discrete: dict[str, list[Any]] | None = None,
+) -> tuple[Any, Any, Any]:
+    """What `add_hparams` writes: of an experiment, of the start of a run and of its end."""
     from google.protobuf.struct_pb2 import ListValue  # type: ignore[import-not-found, import-untyped, unused-ignore]
     from google.protobuf.struct_pb2 import Value as One
     from tensorboard.plugins.hparams import api_pb2 as api  # type: ignore[import-not-found, import-untyped, unused-ignore]
     from tensorboard.plugins.hparams import metadata as names
     from tensorboard.plugins.hparams import plugin_data_pb2 as data
 
+    given, domains = hparam_dict or {}, hparam_domain_discrete or {}
+    if not isinstance(given, dict):
+        raise TypeError("parameter: hparam_dict should be a dictionary, nothing logged.")
     if not isinstance(domains, dict):
         raise TypeError("parameter: hparam_domain_discrete should be a dictionary, nothing logged.")
     for name, values in domains.items():
@@ -495,19 +503,15 @@ def _hparams(given: dict[str, Any], metrics: Iterable[str], domains: dict[str, l
         told.append(
             api.HParamInfo(name=name, type=api.DataType.Value(f"DATA_TYPE_{code}"), domain_discrete=domain)
         )
-    metric_infos = [api.MetricInfo(name=api.MetricName(tag=name)) for name in metrics]
+    metric_infos = [api.MetricInfo(name=api.MetricName(tag=name)) for name in metric_dict or ()]
     end = data.SessionEndInfo(status=api.Status.Value("STATUS_SUCCESS"))
     contents = {
         names.EXPERIMENT_TAG: {"experiment": api.Experiment(hparam_infos=told, metric_infos=metric_infos)},
         names.SESSION_START_INFO_TAG: {"session_start_info": start},
         names.SESSION_END_INFO_TAG: {"session_end_info": end},
     }
-    return [
-        Summary.Value(
-            tag=tag,
-            metadata=_about(
-                names.PLUGIN_NAME, data.HParamsPluginData(version=names.PLUGIN_DATA_VERSION, **content)
-            ),
-        )
-        for tag, content in contents.items()
-    ]
+    made = []
+    for tag, content in contents.items():
+        held = data.HParamsPluginData(version=names.PLUGIN_DATA_VERSION, **content)
+        made.append(Summary(value=[Summary.Value(tag=tag, metadata=_about(names.PLUGIN_NAME, held))]))
+    return made[0], made[1], made[2]

@@ -9,6 +9,7 @@ import torch
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 from torch.utils.tensorboard import SummaryWriter
+from torch.utils.tensorboard.summary import hparams
 
 
 def pixels(data):
@@ -99,3 +100,9 @@ with SummaryWriter("runs") as writer:
         run_name="best",
     )
 tell("runs")
+
+# Lightning's logger writes them itself. What is by name stands in any order.
+for summary in hparams({"lr": 0.1, "name": "sgd", "depth": 3}, {"accuracy": 0}):
+    for value in summary.value:
+        content = value.metadata.plugin_data.content
+        print(value.tag, len(content), sum(content))
