@@ -1,4 +1,4 @@
-"""What the reverse sweep needs to know of a program: what depends on what, which loops run again, what is saved, which order is free.
+"""What the reverse sweep needs to know of a program: which loops run again, what is saved, which order is free.
 
 Promises `reverse.py` that at each place the names that it reads are there: set at the top level, saved in their turn, or computed again of
 such; and that a load which it makes again finds what the forward sweep found.
@@ -6,10 +6,11 @@ such; and that a load which it makes again finds what the forward sweep found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nbgrad.adjoints import ops
+from nbgrad.adjoints.activity import Activity, contributions
 from nbgrad.adjoints.formulas import OUT
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
@@ -33,7 +34,6 @@ from nbgrad.adjoints.ir import (
     Product,
     Program,
     Raise,
-    Refused,
     Store,
     View,
     blocks,
@@ -52,158 +52,12 @@ from nbgrad.adjoints.ir import (
 )
 from nbgrad.adjoints.ops import is_natural
 from nbgrad.adjoints.places import Places
+from nbgrad.adjoints.turns import flat, hoist_loads, only_added
 
 POLICIES = ("auto", "store", "rerun", "steps")
 Policy = str | tuple[str, int]  # ("steps", 100): copies each 100 turns; ("revolve", 100): 100 copies
 _TURNS = 1000  # between copies, of loops whose turns are not known before
 _READ_AGAIN = 12  # names that an expression may read to be computed again
-
-
-def hoist_loads(p: Program) -> None:
-    """Loads that a loop does not change are made before it: arrays are distinct here, which LLVM cannot know."""
-    _hoisted(p, p.body)
-
-
-def _hoisted(p: Program, block: Block) -> None:
-    done: Block = []
-    for s in block:
-        for inner in [s.body] if isinstance(s, Loop) else blocks(s):
-            _hoisted(p, inner)
-        if isinstance(s, Loop) and s.test is None:
-            done += _before(p, s)
-        done.append(s)
-    block[:] = done
-
-
-def _before(p: Program, loop: Loop) -> list[Let]:
-    inside = list(statements(loop.body))
-    written = {writes(s) for s in inside}
-    own = {loop.var, *(n for n, _, _ in loop.carried)}
-    own.update(n for s in inside for n in [*sets(s), *([s.var] if isinstance(s, Loop) else [])])
-    made: dict[Load, Let] = {}
-
-    def moved(load: Load) -> Expr:
-        if load.base in written or p.arrays[load.base].kind != "float":
-            return load
-        if any(names(i) & own or loads(i) for i in load.index):
-            return load
-        if load not in made:
-            name = p.fresh("t")
-            p.kinds[name] = "float"
-            runs = isinstance(loop.count, Const) and loop.count.value > 0
-            value = load if runs else Apply("where", (Apply("gt", (loop.count, ZERO)), load, FLOAT_ZERO))
-            made[load] = Let(name, value)
-        return Name(made[load].name)
-
-    for s in loop.body:
-        choice = isinstance(s, Let) and isinstance(s.value, Apply) and s.value.op == "where"
-        if isinstance(s, Store | Add) or (isinstance(s, Let) and p.kinds[s.name] == "float" and not choice):
-            s.value = with_loads(s.value, moved)
-    return list(made.values())
-
-
-# ---------------------------------------------------------------- what depends on what
-
-
-class Activity:
-    """Names and arrays that depend on the wanted inputs and, unless it is asked `forwards`, that results depend on."""
-
-    def __init__(self, p: Program, wrt: Sequence[str], forwards: bool = False) -> None:
-        self.p = p
-        self.names = {n for n in wrt if n in p.kinds}
-        self.arrays = {n for n in wrt if n in p.arrays}
-        every = list(statements(p.body))
-        size = -1
-        while size != len(self.names) + len(self.arrays):
-            size = len(self.names) + len(self.arrays)
-            for s in every:
-                self._reached(s)
-        if not forwards:
-            self._keep_useful(every)
-
-    def moves(self, e: Expr) -> bool:
-        """Does a derivative go through `e`?"""
-        if isinstance(e, Name):
-            return e.name in self.names
-        if isinstance(e, Load):
-            return e.base in self.arrays
-        if not isinstance(e, Apply) or e.op in ops.STEPS or e.op in ops.PREDICATES:
-            return False
-        return any(self.moves(a) for a in (e.args[1:] if e.op == "where" else e.args))
-
-    def _reached(self, s: Any) -> None:
-        kinds, arrays = self.p.kinds, self.p.arrays
-        if isinstance(s, Let):
-            if kinds[s.name] == "float" and self.moves(s.value):
-                self.names.add(s.name)
-        elif isinstance(s, Store | Add):
-            if arrays[s.base].kind == "float" and self.moves(s.value):
-                self.arrays.add(s.base)
-        elif isinstance(s, Product | Fill) and {v.base for v in operands(s)} & self.arrays:
-            self.arrays.add(s.base)
-        for name, a, b in s.merged if isinstance(s, Branch) else s.carried if isinstance(s, Loop) else ():
-            if kinds[name] == "float" and (self.moves(a) or self.moves(b)):
-                self.names.add(name)
-
-    def _keep_useful(self, every: list[Any]) -> None:
-        p = self.p
-        params = {n for n in p.params if n in p.arrays}
-        wanted = set(self.names & set(p.params))
-        needed_names: set[str] = set()
-        needed_arrays = {n for n in params if p.arrays[n].kind == "float"}
-
-        def need(e: Expr) -> None:
-            if isinstance(e, Name):
-                needed_names.add(e.name)
-            elif isinstance(e, Load):
-                needed_arrays.add(e.base)
-            elif isinstance(e, Apply) and self.moves(e):
-                for a in e.args[1:] if e.op == "where" else e.args:
-                    need(a)
-
-        for r in p.results:
-            if isinstance(r, View):
-                needed_arrays.add(r.base)
-            else:
-                need(r)
-        size = -1
-        while size != len(needed_names) + len(needed_arrays):
-            size = len(needed_names) + len(needed_arrays)
-            for s in reversed(every):
-                if (isinstance(s, Let) and s.name in needed_names) or (
-                    isinstance(s, Store | Add) and s.base in needed_arrays
-                ):
-                    need(s.value)
-                elif isinstance(s, Product | Fill) and s.base in needed_arrays:
-                    needed_arrays.update(v.base for v in operands(s))
-                for name, a, b in (
-                    s.merged if isinstance(s, Branch) else s.carried if isinstance(s, Loop) else ()
-                ):
-                    if name in needed_names:
-                        need(a)
-                        need(b)
-        self.names &= needed_names | wanted
-        self.arrays &= needed_arrays
-
-
-def contributions(
-    active: Activity, e: Expr, g: Expr, y: Expr | None = None
-) -> Iterator[tuple[Name | Load, Expr]]:
-    """The active leaves of an expression, and what `g`, its adjoint, adds to each of theirs."""
-    if not active.moves(e):
-        return
-    if isinstance(e, Name | Load):
-        yield e, g
-        return
-    assert isinstance(e, Apply)
-    if not ops.differentiable(e.op):
-        raise Refused(f"{active.p.name}: {e.op} has no derivative here")
-    for a, part in zip(e.args, ops.derivatives(e, y or e, g)):
-        if part is not None:
-            yield from contributions(active, a, part)
-
-
-# ---------------------------------------------------------------- the plan
 
 
 class Plan:
@@ -864,7 +718,7 @@ class Plan:
         made = set(sums)
         later: list[Let] = []
         for s in after:
-            if any(names(e) & made for q in _flat(s) for e in exprs(q)):
+            if any(names(e) & made for q in flat(s) for e in exprs(q)):
                 if not isinstance(s, Let) or loads(s.value):
                     return None
                 made.add(s.name)
@@ -922,85 +776,3 @@ class Plan:
 def operand(p: Program, s: Fill, place: int) -> View:
     """What a formula's derivatives read: an argument, or the result."""
     return whole(s.base, p.arrays[s.base].rank) if place == OUT else s.args[place]
-
-
-def only_added(loop: Loop, head: str, last: Expr) -> bool:
-    """Does each turn hand the carried value on as it is, or with something added, and does nothing but such sums know it?"""
-    if last == Name(head):
-        return True
-    sums = {head}
-    if not _sums_alone(loop.body, sums) or not _is_sum(last, sums):
-        return False
-    return not any(names(end) & sums for n, _, end in loop.carried if n != head)
-
-
-def extreme_of(loop: Loop, head: str, last: Expr) -> str:
-    """`max` or `min`, where the carried value is that of itself and something, and nothing else reads it."""
-    if isinstance(last, Name):
-        made = [q for q in loop.body if isinstance(q, Let) and q.name == last.name]
-        again = [q for q in _flat(loop) if any(last.name in names(e) for e in exprs(q))]
-        if len(made) != 1 or again != [loop]:
-            return ""
-        last = made[0].value
-    found = isinstance(last, Apply) and last.op in ("max", "min") and last.args[0] == Name(head)
-    uses = sum(n == Name(head) for q in _flat(loop) for e in exprs(q) for n in walk(e))
-    return last.op if isinstance(last, Apply) and found and len(last.args) == 2 and uses == 1 else ""
-
-
-def share_extremes(p: Program, moving: Iterable[str] = ()) -> None:
-    """Threads that take parts of loops over some arrays may take parts of those, too, that look for extremes of these and do nothing
-    else: they are the same whoever looks where."""
-    loops = [s for s in statements(p.body) if isinstance(s, Loop) and s.parallel]
-    turns = ((s, load) for s in loops for q in _flat(s) for e in exprs(q) for load in loads(e))
-    long = {load.base for s, load in turns if Name(s.var) in load.index}
-    for s in p.body if long else ():
-        if not isinstance(s, Loop) or s.test is not None or s.trips or s.stopped is not None or s.steps:
-            continue
-        plain = bool(s.carried) and not s.saved and all(isinstance(q, Let) for q in s.body)
-        own = {n for q in (s, *s.body) for n in sets(q)}
-        if plain and not own & set(moving) and any(reads(q) & long for q in (s, *s.body)):
-            s.parallel = s.parallel or all(
-                p.kinds[n] == "float" and extreme_of(s, n, last) for n, _, last in s.carried
-            )
-
-
-def _sums_alone(block: Block, sums: set[str]) -> bool:
-    """Adds to `sums` what is one of them and something that reads none; does nothing else read one?"""
-    for s in block:
-        own = exprs(s)
-        handed: list[tuple[str, Expr, Expr]] = []
-        if isinstance(s, Let):
-            handed = [(s.name, s.value, s.value)]
-            own = []
-        elif isinstance(s, Branch):
-            handed = s.merged
-            own = [s.test]
-        elif isinstance(s, Loop):
-            handed = s.carried
-            own = own[2 * len(handed) :]
-            sums |= {n for n, first, _ in handed if _is_sum(first, sums)}
-        if not all([_sums_alone(inner, sums) for inner in blocks(s)]):
-            return False
-        for n, a, b in handed:
-            if _is_sum(a, sums) and _is_sum(b, sums):
-                sums.add(n)
-            else:
-                own += [a, b]
-        if any(names(e) & sums for e in own):
-            return False
-    return True
-
-
-def _flat(s: Any) -> list[Any]:
-    return [s, *(q for b in blocks(s) for q in statements(b))]
-
-
-def _is_sum(e: Expr, sums: set[str]) -> bool:
-    """Is `e` one of the names plus something that reads none?"""
-    while isinstance(e, Apply) and e.op in ("add", "sub"):
-        a, b = e.args
-        in_a, in_b = names(a) & sums, names(b) & sums
-        if in_b and (in_a or e.op == "sub"):
-            return False
-        e = b if in_b else a
-    return isinstance(e, Name) and e.name in sums

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeGuard
 
-from nbgrad.adjoints.analyse import Plan, Policy, contributions, operand, share_extremes
+from nbgrad.adjoints.activity import contributions
+from nbgrad.adjoints.analyse import Plan, Policy, operand
 from nbgrad.adjoints.build import Builder
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
@@ -45,6 +46,7 @@ from nbgrad.adjoints.revolve import onward
 from nbgrad.adjoints.shadows import filled_anew, set_not_added
 from nbgrad.adjoints.tangent import Sweep, added, counted, place_of, result
 from nbgrad.adjoints.text import Lines, Text, branch, dtype_text, function_text, parallel
+from nbgrad.adjoints.turns import share_extremes
 
 
 class Adjoint(Sweep):

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad.adjoints import ops
-from nbgrad.adjoints.analyse import Activity, extreme_of, hoist_loads, only_added, operand, share_extremes
+from nbgrad.adjoints.activity import Activity
+from nbgrad.adjoints.analyse import operand
 from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
@@ -39,6 +40,7 @@ from nbgrad.adjoints.ir import (
     whole,
 )
 from nbgrad.adjoints.text import Lines, Text, Writer, branch, copies, dtype_text, function_text, parallel
+from nbgrad.adjoints.turns import extreme_of, hoist_loads, only_added, share_extremes
 
 
 class Sweep:
