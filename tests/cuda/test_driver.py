@@ -1,7 +1,12 @@
 """The host's whole way to a GPU, over a driver that counts and runs no kernel: launches, memory, copies, errors, time."""
 
+import os
+from functools import lru_cache
+from typing import Any
+
 import pytest
 
+from nbgrad.kernels.cuda import probe
 from tests.cuda.null import RAISES, play
 
 pytestmark = pytest.mark.cuda
@@ -217,6 +222,17 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 assert (x + 1).is_cuda
 """
     )
+
+
+def test_of_a_driver_that_is_not_there_children_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are told that there is none, as their parent was, and not how to start processes."""
+    monkeypatch.setattr(probe, "_process", os.getpid() + 1)
+    for driver in (None, probe.Found(1, 13000)):
+        found: Any = lru_cache(lambda driver=driver: driver)
+        monkeypatch.setattr(probe, "found", found)
+        assert not probe.forked()
+        probe.found()
+        assert probe.forked() is (driver is not None)
 
 
 def test_what_is_missing_is_said() -> None:

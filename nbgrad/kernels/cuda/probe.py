@@ -83,8 +83,9 @@ _process = os.getpid()
 
 
 def forked() -> bool:
-    """Whether this process is a child of one that had asked its driver, which answers no child."""
-    return os.getpid() != _process and bool(found.cache_info().currsize)  # type: ignore[attr-defined]
+    """Whether this process is a child of one that had asked its driver, which answers no child; of none, none is left to ask."""
+    asked = bool(found.cache_info().currsize)  # type: ignore[attr-defined]
+    return os.getpid() != _process and asked and found() is not None
 
 
 def check() -> None:
