@@ -7,6 +7,7 @@ name. A kind says how others stand in its values' places (`with_values`), and wh
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -260,7 +261,12 @@ def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
         )
-    return requires_grad_(clone(detach(self)), self.requires_grad)
+    if id(self) in memo:
+        return memo[id(self)]
+    made = memo[id(self)] = requires_grad_(clone(detach(self)), self.requires_grad)
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad, memo)
+    return made
 
 
 def retain_grad(self: Any) -> None:

@@ -386,3 +386,53 @@ def test_backward_asks_nobody_once_modes_are_off_and_instances_gone() -> None:
     del wrapper
     gc.collect()
     assert (armed.below, shared.rare, shared.run_node) == was
+
+
+class Wrapped(T.Tensor):
+    """What it is asked for it hands to what it wraps, and wraps anew what that gives."""
+
+    inner: T.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: T.Tensor) -> Wrapped:
+        made: Wrapped = T.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        bare = [a.inner if isinstance(a, cls) else a for a in args]
+        named = {k: a.inner if isinstance(a, cls) else a for k, a in (kwargs or {}).items()}
+        result = func(*bare, **named)
+        return cls(result) if isinstance(result, T.Tensor) else result
+
+
+def test_what_is_written_to_is_given_back_itself() -> None:
+    plain, wrapped = T.ones(2), Wrapped(T.ones(2))
+    assert wrapped.add_(plain) is wrapped and wrapped.mul_(wrapped) is wrapped and wrapped.zero_() is wrapped
+    assert plain.copy_(wrapped) is plain and plain.tolist() == [0, 0]
+    held = wrapped
+    wrapped += plain + 2
+    assert wrapped is held and wrapped.inner.tolist() == [2, 2]
+    assert T.add(wrapped, wrapped, out=wrapped) is wrapped and wrapped.inner.tolist() == [4, 4]
+    assert type(wrapped + plain) is Wrapped and wrapped + plain is not wrapped
+
+
+def test_parameters_are_exchanged_for_wrapping_ones(swapping: None) -> None:
+    linear = T.nn.Linear(2, 2, bias=False)
+    weight = linear.weight
+    linear._apply(Wrapped)
+    assert linear.weight is weight and type(weight) is Wrapped and armed.below is not None
+    gc.collect()  # what was exchanged is gone, and still the class is asked
+    assert type(linear.weight * 2) is Wrapped
+    linear.load_state_dict({"weight": T.zeros(2, 2)})
+    assert linear.weight is weight and not isinstance(weight, Wrapped) and weight.tolist() == [[0, 0], [0, 0]]
+    gc.collect()
+    assert armed.below is None
+
+
+@pytest.fixture
+def swapping() -> Any:
+    T.__future__.set_swap_module_params_on_conversion(True)
+    yield
+    T.__future__.set_swap_module_params_on_conversion(False)

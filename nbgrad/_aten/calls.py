@@ -358,7 +358,13 @@ def below(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if found is None:
         return _whole(entry, args, kwargs)
     try:
-        result = call(*found)
+        op, values = found
+        result = call(op, values)
+        returns = op._schema.returns
+        if (
+            len(returns) == 1 and "!" in returns[0]
+        ):  # the tensor that was written to itself, whatever a handler gave
+            return next(values[a.name] for a in op._schema.arguments if a.is_write)
         return result.requires_grad_() if kwargs.get("requires_grad") else result
     except _Unanswered:
         if entry.path in overrides.OPERATORS:

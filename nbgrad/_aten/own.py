@@ -16,6 +16,7 @@ import nbgrad.nn.functional as F
 from nbgrad.autograd import grad as _grad
 from nbgrad.autograd.grad_mode import enable_grad, no_grad
 from nbgrad.core.tensor import Tensor
+from nbgrad.func import vjp
 from nbgrad.memory.dtypes import bool_, int64
 from nbgrad.names.absent import refuse
 from nbgrad.nn._norms import by_channel
@@ -39,6 +40,16 @@ def pulled(f: Callable[..., Any], grad: Any, *inputs: Any, mask: Sequence[bool] 
     """The gradients of `f(*inputs)` by its inputs, None of those that `mask` leaves out; of one input its gradient."""
     graph = state.grad
     wanted = [k for k, x in enumerate(inputs) if x is not None and (mask is None or mask[k])]
+    if state.levels and wanted:  # where nothing may ask for gradients but a transform
+        given = list(inputs)
+
+        def of_wanted(*taken: Any) -> Any:
+            for k, x in zip(wanted, taken):
+                given[k] = x
+            return f(*given)
+
+        found = vjp(of_wanted, *[inputs[k] for k in wanted])[1](grad)
+        return _each(found, wanted, inputs)
     with enable_grad():
         taken = [
             x
@@ -53,6 +64,10 @@ def pulled(f: Callable[..., Any], grad: Any, *inputs: Any, mask: Sequence[bool] 
             if wanted
             else ()
         )
+    return _each(found, wanted, inputs)
+
+
+def _each(found: Sequence[Any], wanted: Sequence[int], inputs: Sequence[Any]) -> Any:
     every: list[Any] = [None] * len(inputs)
     for k, g in zip(wanted, found):
         every[k] = g

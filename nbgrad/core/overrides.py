@@ -174,6 +174,16 @@ def note_instance(instance: Any) -> None:
         arm()
 
 
+def finalizer_of(instance: Any) -> weakref.finalize[..., Any] | None:
+    """What tells that an instance of a class that takes operators over is gone."""
+    for ref in weakref.getweakrefs(instance):
+        told: Any = ref.__callback__
+        held = told.peek() if isinstance(told, weakref.finalize) else None
+        if held is not None and held[1] is leave_below:
+            return told
+    return None
+
+
 def take_below() -> object:
     """Until what this gives has left operators may be taken over: backwards ask, too, and use no memory of gradients again."""
     user = object()
@@ -456,7 +466,7 @@ class Entry:
             state.skip = False
             with switched(NOBODY if self.handed is None else who):
                 return self.own(args, kwargs)
-        asked = seen(args, kwargs) if who == ALL else []
+        asked = seen(args[:1] if self.slot else args, kwargs) if who == ALL else []
         if not state.functions and (not asked or self.path in _DATA):
             if not asked:
                 return self.own(args, kwargs)
@@ -533,6 +543,13 @@ def outer({free}):
     def function({self}):
         {touched}
         return "TWIN"({self}) if "TYPE"({self}) in "PLAIN" else "ANSWER"(({self},), {{}})
+    return function
+"""
+_LOOKING_AT_OWNER = """
+def outer({free}):
+    def function(self, value):
+        {touched}
+        return "TWIN"(self, value) if "TYPE"(self) in "PLAIN" else "ANSWER"((self, value), {{}})
     return function
 """
 _ASKING = """
@@ -639,7 +656,8 @@ def arm() -> None:
 def _write(entry: Entry) -> None:
     _take_code(entry.twin, entry.function)
     alone = _plainly_alone(entry.twin.__code__)
-    entry.looking = _before(entry, _LOOKING_AT_SELF if alone else _LOOKING)
+    looking = _LOOKING_AT_OWNER if entry.slot == "__set__" else _LOOKING_AT_SELF if alone else _LOOKING
+    entry.looking = _before(entry, looking)
     entry.asking = _before(entry, _ASKING)
 
 

@@ -17,7 +17,7 @@ from nbgrad.core import overrides
 from nbgrad.core.refusals import kind_of
 from nbgrad.core.tensor import Tensor, hooks, meta
 from nbgrad.memory.backend import check_room
-from nbgrad.memory.storage import Spec
+from nbgrad.memory.storage import Batched, Spec
 from nbgrad.tape import engine
 from nbgrad.tape.modes import shared, state
 from nbgrad.tape.node import HookTable, Node
@@ -57,6 +57,8 @@ def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
         for k, grad in enumerate(results if shared.check_nan else ()):
             if isinstance(grad, Tensor) and grad.is_sparse:
                 grad = grad._values()  # type: ignore[attr-defined]
+            while isinstance(grad, Tensor) and type(grad._buf) is Batched:
+                grad = grad._buf.inner  # of all examples of a vmap
             if isinstance(grad, Tensor) and grad.is_floating_point() and np.isnan(grad._host()).any():
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
     except Exception:

@@ -192,7 +192,12 @@ def detach_(self: Any) -> Any:
 
 @form("is_same_size")
 def is_same_size(self: Any, other: Any) -> bool:
-    return isinstance(self, Nested) and isinstance(other, Nested) and self.same_cut(other)
+    if not (isinstance(self, Nested) and isinstance(other, Nested)):
+        are = ["nested" if isinstance(one, Nested) else "not nested" for one in (self, other)]
+        raise RuntimeError(
+            f"Expected both self and other to be nested tensors. Self is {are[0]}. While Other is {are[1]}."
+        )
+    return self.same_cut(other)
 
 
 form("is_nested")(lambda self: True)

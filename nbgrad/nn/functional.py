@@ -249,6 +249,8 @@ def rrelu(
     """
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if training and state.levels:
+        raise RuntimeError("vmap: we do not yet support aten::rrelu. Please file an issue")
     if not training:
         return _activated((a._rrelu_steady.op, (input, (lower + upper) / 2)), inplace)
     if not input.dtype.is_floating_point or input.dtype is dtypes.float16:

@@ -32,11 +32,14 @@ def of_rows(g: Tensor, index: Tensor, table: Spec, padding: int) -> SparseTensor
 
 def of_places(g: Tensor, dim: int, index: Tensor, sizes: tuple[int, ...]) -> SparseTensor:
     """The gradient of a tensor of which `index` has named an element for each of `g`, along `dim`."""
+    values = reshape(g, (-1,))
+    if not index.ndim:  # one number names one element, or the only one
+        pattern = Pattern(reshape(index, (1, 1))[: len(sizes)], sizes, True)
+        return made(pattern, put_in(values) if state.grad else values)
     counts = [
         arange(n).reshape([-1 if d == e else 1 for e in range(index.ndim)]) for d, n in enumerate(index.shape)
     ]
     grids = [index if d == dim else t.expand(index.shape) for d, t in enumerate(counts)]
-    values = reshape(g, (-1,))
     return made(
         Pattern(stack([reshape(t, (-1,)) for t in grids]), sizes, len(values) < 2),
         put_in(values) if state.grad else values,

@@ -589,7 +589,8 @@ class Module:
             with no_grad():
                 held, before = fn(param), param.grad
                 grad = None if before is None else fn(before)
-            if held.device is not param.device or __future__.get_overwrite_module_params_on_conversion():
+            other = held.device is not param.device or held.layout is not param.layout
+            if other or __future__.get_overwrite_module_params_on_conversion():
                 if is_lazy(param):
                     lazy: Any = type(param)
                     elsewhere = lazy(param.requires_grad, device=held.device, dtype=held.dtype)
@@ -618,7 +619,10 @@ class Module:
         grad = param.grad
         param.grad = None  # or the parameter would have a claim on it
         try:
-            swap_tensors(param, Parameter(held, requires_grad=param.requires_grad))
+            held = Parameter(
+                held, requires_grad=param.requires_grad
+            )  # a view of the parameter would be one, too
+            swap_tensors(param, held)
         except Exception as error:
             param.grad = grad
             raise RuntimeError(f"_apply(): Couldn't swap {self._get_name()}.{name}") from error

@@ -8,6 +8,7 @@ import weakref
 from sys import getrefcount
 from typing import Any, NoReturn, cast
 
+from nbgrad.core.overrides import finalizer_of
 from nbgrad.core.tensor import AutogradMeta, Tensor, View
 from nbgrad.tape.node import Node, shown
 
@@ -45,6 +46,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for t in both:
         if _is_awaited(t):
             shown(t._ad.sink).register_prehook(_poisoned)
+    finalizers = [finalizer_of(t) for t in both]
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     for slot in ("__dict__", *slots):
         held = [getattr(t, slot, _EMPTY) for t in both]
@@ -56,6 +58,10 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for t in both:
         if t._ad is not None and t._ad.sink is not None:
             t._ad.sink.static = weakref.ref(t)
+    for t, finalizer in zip(reversed(both), finalizers):
+        if finalizer is not None:
+            _, leave, args, _ = finalizer.detach()
+            weakref.finalize(t, leave, *args).atexit = False
 
 
 _EMPTY: Any = object()  # what a slot has that nothing was put in
@@ -70,8 +76,9 @@ def _poisoned(grads: Any) -> NoReturn:
 
 
 def _is_weakly_held(t: Tensor) -> bool:
-    """By others than the leaf's own sink: Python gives all who ask for a plain weak reference the same one."""
-    known = weakref.getweakrefs(t)
+    """By others than the leaf's own sink and what notes its end: Python gives all who ask for a plain weak reference the same one."""
+    own = finalizer_of(t)
+    known = [ref for ref in weakref.getweakrefs(t) if own is None or ref.__callback__ is not own]
     sink = None if t._ad is None else t._ad.sink
     if sink is None or len(known) != 1 or known[0] is not sink.static:
         return bool(known)

@@ -464,7 +464,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
         module = "" if dtype.__module__ == "builtins" else f"{dtype.__module__}."
         dtype = getattr(dtype, "type_name", f"{module}{dtype.__name__}")  # torch.HalfTensor has one
     if isinstance(dtype, str):
-        named = {d.type_name: d for d in dtypes.all_dtypes}
+        named = {d.type_name: d for d in dtypes.all_dtypes} | {"torch.Tensor": dtypes.get_default_dtype()}
         known = named.get(dtype.replace("torch.cuda.", "torch."))
         if known is None:
             raise ValueError(f"invalid type: '{dtype}'")
