@@ -426,7 +426,8 @@ def test_parameters_are_exchanged_for_wrapping_ones(swapping: None) -> None:
     gc.collect()  # what was exchanged is gone, and still the class is asked
     assert type(linear.weight * 2) is Wrapped
     linear.load_state_dict({"weight": T.zeros(2, 2)})
-    assert linear.weight is weight and not isinstance(weight, Wrapped) and weight.tolist() == [[0, 0], [0, 0]]
+    assert linear.weight is weight and type(weight) is Wrapped and weight.inner.tolist() == [[0, 0], [0, 0]]
+    del linear, weight
     gc.collect()
     assert armed.below is None
 

@@ -4,6 +4,7 @@ left out."""
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any
@@ -25,12 +26,9 @@ class OptState(Enum):
     STEPPED = 2
 
 
-class _Seen:
+def _refresh_per_optimizer_state() -> dict[str, Any]:
     """Of an optimizer since the last `update`: how far it is, and by device whether a gradient was not finite."""
-
-    def __init__(self) -> None:
-        self.stage = OptState.READY
-        self.found_inf: dict[Any, Tensor] = {}
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
 class GradScaler:
@@ -72,15 +70,18 @@ class GradScaler:
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
         self._growth_tracker: Tensor | None = None
-        self._seen: dict[int, _Seen] = {}
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
 
-    def _made(self, doing: str) -> Tensor:
+    def _check_scale_growth_tracker(self, funcname: str) -> tuple[Tensor, Tensor]:
         fix = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
-        assert self._scale is not None, f"Attempted {doing} but _scale is None.  {fix}"
-        return self._scale
+        assert self._scale is not None, f"Attempted {funcname} but _scale is None.  {fix}"
+        assert self._growth_tracker is not None, f"Attempted {funcname} but _growth_tracker is None.  {fix}"
+        return self._scale, self._growth_tracker
 
-    def _of(self, optimizer: Any) -> _Seen:
-        return self._seen.setdefault(id(optimizer), _Seen())
+    def _lazy_init_scale_growth_tracker(self, dev: Any) -> None:
+        assert self._growth_tracker is None, "_growth_tracker initialized before _scale"
+        self._scale = full((), self._init_scale, dtype=float32, device=dev)
+        self._growth_tracker = full((), self._init_growth_tracker, dtype=_int32, device=dev)
 
     def scale(self, outputs: Any) -> Any:
         """A tensor, or all in a list or tuple, times the scale.
@@ -92,11 +93,9 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._scale = full((), self._init_scale, dtype=float32, device=outputs.device)
-                self._growth_tracker = full(
-                    (), self._init_growth_tracker, dtype=_int32, device=outputs.device
-                )
-            return outputs * self._scale.to(device=outputs.device)
+                self._lazy_init_scale_growth_tracker(outputs.device)
+            scale: Any = self._scale
+            return outputs * scale.to(device=outputs.device)
         if not isinstance(outputs, Iterable):
             raise ValueError("outputs must be a Tensor or an iterable of Tensors")
         every = [self.scale(one) for one in outputs]
@@ -105,8 +104,10 @@ class GradScaler:
         return type(outputs)(every) if isinstance(outputs, (list, tuple)) else iter(every)
 
     @no_grad()
-    def _divide(self, optimizer: Any, inverse: Tensor, allow_fp16: bool) -> dict[Any, Tensor]:
-        """All gradients times `inverse`, and by device 1 where one of them is not finite."""
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[Any, Tensor]:
+        """All gradients times `inv_scale`, and by device 1 where one of them is not finite, beside what `found_inf` has been told."""
         found: dict[Any, Tensor] = {}
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -121,23 +122,35 @@ class GradScaler:
                     grad = grad._values()
                 bad = (~isfinite(grad)).any().to(float32)
                 at = grad.device
-                found[at] = bad if at not in found else found[at].maximum(bad)
-                grad.mul_(inverse.to(device=at))
+                found[at] = bad.maximum(found[at] if at in found else found_inf.to(device=at))
+                grad.mul_(inv_scale.to(device=at))
         return found
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide an optimizer's gradients by the scale already now, as to clip them; `step` then does not."""
         if not self._enabled:
             return
-        scale, seen = self._made("unscale_"), self._of(optimizer)
-        if seen.stage is OptState.UNSCALED:
+        scale, _ = self._check_scale_growth_tracker("unscale_")
+        seen = self._per_optimizer_states[id(optimizer)]
+        if seen["stage"] is OptState.UNSCALED:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
-        if seen.stage is OptState.STEPPED:
+        if seen["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        seen.found_inf = self._divide(optimizer, scale.double().reciprocal().float(), False)
-        seen.stage = OptState.UNSCALED
+        inverse, found = (
+            scale.double().reciprocal().float(),
+            full((), 0.0, dtype=float32, device=scale.device),
+        )
+        seen["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, found, False)
+        seen["stage"] = OptState.UNSCALED
+
+    def _maybe_opt_step(
+        self, optimizer: Any, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        if any([one.item() for one in optimizer_state["found_inf_per_device"].values()]):
+            return None
+        return optimizer.step(*args, **kwargs)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """The optimizer's step on gradients divided by the scale, unless one of them is not finite."""
@@ -145,24 +158,22 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        self._made("step")
-        seen = self._of(optimizer)
-        if seen.stage is OptState.STEPPED:
+        self._check_scale_growth_tracker("step")
+        seen = self._per_optimizer_states[id(optimizer)]
+        if seen["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if seen.stage is OptState.READY:
+        if seen["stage"] is OptState.READY:
             self.unscale_(optimizer)
-        assert seen.found_inf, "No inf checks were recorded for this optimizer."
-        result = None
-        if not any([one.item() for one in seen.found_inf.values()]):
-            result = optimizer.step(*args, **kwargs)
-        seen.stage = OptState.STEPPED
+        assert seen["found_inf_per_device"], "No inf checks were recorded for this optimizer."
+        result = self._maybe_opt_step(optimizer, seen, *args, **kwargs)
+        seen["stage"] = OptState.STEPPED
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """After all optimizers' steps: choose the next scale, or take the one that is given."""
         if not self._enabled:
             return
-        scale = self._made("update")
+        scale, _ = self._check_scale_growth_tracker("update")
         if isinstance(new_scale, float):
             scale.fill_(new_scale)
         elif new_scale is not None:
@@ -176,10 +187,11 @@ class GradScaler:
             assert given.requires_grad is False, reason
             scale.copy_(given)
         else:
-            found = [one.item() for seen in self._seen.values() for one in seen.found_inf.values()]
+            states = self._per_optimizer_states.values()
+            found = [one.item() for seen in states for one in seen["found_inf_per_device"].values()]
             assert found, "No inf checks were recorded prior to update."
             self._next(scale, any(found))
-        self._seen = {}
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _next(self, scale: Tensor, overflowed: bool) -> None:
         tracker: Any = self._growth_tracker
@@ -234,6 +246,21 @@ class GradScaler:
         tracker = self._growth_tracker
         return self._init_growth_tracker if tracker is None else int(tracker.item())
 
+    def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        """By device 1 where a gradient is not finite; none is divided."""
+        scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
+        one, found = (
+            full((), 1.0, dtype=float32, device=scale.device),
+            full((), 0.0, dtype=float32, device=scale.device),
+        )
+        seen = self._per_optimizer_states[id(optimizer)]
+        seen["found_inf_per_device"] = self._unscale_grads_(optimizer, one, found, True)
+        return self._found_inf_per_device(optimizer)
+
+    def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        found: dict[Any, Tensor] = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+        return found
+
     def is_enabled(self) -> bool:
         """Whether losses are scaled at all."""
         return self._enabled
@@ -275,7 +302,7 @@ class GradScaler:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if self._enabled:
-            assert not self._seen, (
+            assert not self._per_optimizer_states, (
                 "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
                 "scaler.update()."
             )
