@@ -59,9 +59,9 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         if t._ad is not None and t._ad.sink is not None:
             t._ad.sink.static = weakref.ref(t)
     for t, finalizer in zip(reversed(both), finalizers):
-        if finalizer is not None:
-            _, leave, args, _ = finalizer.detach()
-            weakref.finalize(t, leave, *args).atexit = False
+        told = None if finalizer is None else finalizer.detach()
+        if told is not None:
+            weakref.finalize(t, told[1], *told[2]).atexit = False
 
 
 _EMPTY: Any = object()  # what a slot has that nothing was put in
