@@ -2,8 +2,9 @@
 
 `ir` is what a function is lowered to; `exits`, `build`, the rooms from `indices` to `lower` and `calls` lower it. NumPy's functions
 stand by their names in `functions`, `linear`, `arrangements`, `pieces`, `contract` and `rows`, and as plain ones in `library` and
-`matrices`. `small` makes numbers of small arrays. `ops` says what the operations are, `expr/` their derivatives; `tangent`, `analyse`,
-`places` and `reverse` write the derivatives, `text` spells them, `quick` makes of a text what is compiled, `api` is what users see.
+`matrices`. `small` makes numbers of small arrays. `ops` says what the operations are, `expr/` their derivatives, `formulas/` those of
+decompositions; `activity`, `turns`, `places` and `analyse` look for what matters to them, `tangent` and `reverse` write them, `text`
+spells them, `quick` makes of a text what is compiled, `api` is what users see.
 """
 
 from nbgrad.adjoints.api import Differentiable
