@@ -179,7 +179,7 @@ class Plan:
         anew = self.written_first(loop)
         made = {s.base for s in inner if isinstance(s, Make)} | anew
         read = {b for s in inner for b in reads(s)}
-        written = {str(writes(s)) for s in inner if writes(s)}
+        written = {str(writes(s)) for s in inner if writes(s)} - self.traces(loop)
         shown = {r.base for r in self.p.results if isinstance(r, View)} | set(self.p.params)
         loop.states = sorted(written - {s.base for s in inner if isinstance(s, Make)} - (anew - shown))
         if (
@@ -192,6 +192,18 @@ class Plan:
             return False
         active = self.active.names
         return any(n in active and not only_added(loop, n, last) for n, _, last in loop.carried)
+
+    def traces(self, loop: Loop) -> set[str]:
+        """Arrays that turns do nothing with but set them at the counter: a turn that is run again leaves the same there."""
+        inner = self.within(loop)
+        axes: dict[str, set[int]] = {}
+        for s in inner:
+            base = writes(s)
+            if base is not None:
+                index = s.index if isinstance(s, Store) else ()
+                at = {k for k, i in enumerate(index) if i == Name(loop.var)}
+                axes[base] = axes.get(base, at) & at
+        return {base for base, at in axes.items() if at} - {b for s in inner for b in reads(s)}
 
     def runs_alike(self, loop: Loop) -> bool:
         """Does a turn that is run again find all as it was, once what it writes is?"""
