@@ -361,9 +361,8 @@ def below(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         op, values = found
         result = call(op, values)
         returns = op._schema.returns
-        if (
-            len(returns) == 1 and "!" in returns[0]
-        ):  # the tensor that was written to itself, whatever a handler gave
+        # The tensor that was written to itself, whatever a handler gave.
+        if len(returns) == 1 and "!" in returns[0]:
             return next(values[a.name] for a in op._schema.arguments if a.is_write)
         return result.requires_grad_() if kwargs.get("requires_grad") else result
     except _Unanswered:

@@ -138,10 +138,8 @@ class GradScaler:
             )
         if seen["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse, found = (
-            scale.double().reciprocal().float(),
-            full((), 0.0, dtype=float32, device=scale.device),
-        )
+        inverse = scale.double().reciprocal().float()
+        found = full((), 0.0, dtype=float32, device=scale.device)
         seen["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, found, False)
         seen["stage"] = OptState.UNSCALED
 
@@ -249,10 +247,7 @@ class GradScaler:
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
         """By device 1 where a gradient is not finite; none is divided."""
         scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
-        one, found = (
-            full((), 1.0, dtype=float32, device=scale.device),
-            full((), 0.0, dtype=float32, device=scale.device),
-        )
+        one, found = (full((), x, dtype=float32, device=scale.device) for x in (1.0, 0.0))
         seen = self._per_optimizer_states[id(optimizer)]
         seen["found_inf_per_device"] = self._unscale_grads_(optimizer, one, found, True)
         return self._found_inf_per_device(optimizer)

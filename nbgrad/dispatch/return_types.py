@@ -25,9 +25,8 @@ class Named(tuple[Any, ...]):
 
     __slots__ = ()
     fields: tuple[str, ...] = ()
-    __match_args__ = _OfFields(
-        tuple
-    )  # this and the counts as C's tuples with names have, which PyTorch's are
+    # As C's tuples with names have, which PyTorch's are.
+    __match_args__ = _OfFields(tuple)
     n_fields = n_sequence_fields = _OfFields(len)
     n_unnamed_fields = 0
 

@@ -30,9 +30,8 @@ from nbgrad.overrides import _assert
 from nbgrad.utils import _pytree
 
 _PACKAGE = __name__.partition(".")[0]
-ScriptObject: Any = import_module(
-    f"{_PACKAGE}._C"
-).ScriptObject  # which torch_geometric looks for among tensors
+# torch_geometric looks for it among tensors.
+ScriptObject: Any = import_module(f"{_PACKAGE}._C").ScriptObject
 
 
 class _Place:

@@ -132,9 +132,8 @@ def test_on_the_tape() -> None:
     assert y.item() == value
     first = torch.autograd.grad(y, given, create_graph=True)
     assert [g.item() for g in first] == pytest.approx(by, rel=1e-12)
-    (second,) = torch.autograd.grad(
-        first[2], given[2]
-    )  # of the same numbers, though many more were drawn since
+    # Of the same numbers, though many more were drawn since.
+    (second,) = torch.autograd.grad(first[2], given[2])
     step = 1e-6
     ahead, behind = (of(f.grad, 1.0, 0.1, 0.2 + h, 50, 10)[2] for h in (step, -step))
     assert second.item() == pytest.approx((ahead - behind) / (2 * step), rel=1e-5)

@@ -285,7 +285,9 @@ def test_a_row_is_set_to_a_product_by_loops() -> None:
 
 def test_what_a_row_is_set_to() -> None:
     text = "def f(W, x, y, t):\n    y[t] = np.dot(W, x) + np.dot(x, W)\n    z = np.dot(W, x)\n    return z\n"
-    lines = quick.compiled("f", text, None, {}, "a test").text.splitlines()
+    made = quick.compiled("f", text, None, {}, "a test").text
+    # Where Numba finds no BLAS products are our own.
+    lines = made.replace("own_add_dot(", "add_dot(").replace("own_dot(", "np.dot(").splitlines()
     assert [line.strip() for line in lines[1:4]] == [
         "y[t] = 0.0",
         "add_dot(W, x, y[t])",

@@ -619,9 +619,8 @@ class Module:
         grad = param.grad
         param.grad = None  # or the parameter would have a claim on it
         try:
-            held = Parameter(
-                held, requires_grad=param.requires_grad
-            )  # a view of the parameter would be one, too
+            # A view of the parameter would have a claim on it, too.
+            held = Parameter(held, requires_grad=param.requires_grad)
             swap_tensors(param, held)
         except Exception as error:
             param.grad = grad

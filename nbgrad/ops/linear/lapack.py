@@ -516,9 +516,8 @@ def least_squares(a: Array, b: Array) -> Array | None:
     if not more:
         q = _lapack.qr_reduced(left, taus)
         x = q @ (adjoint(back) @ b) if rows < columns else back @ (adjoint(q) @ b)
-    condition = np.sqrt(_squares(np.triu(r))) * np.sqrt(
-        _squares(back)
-    )  # NaN of one that is singular, or not finite
+    # NaN of one that is singular, or not finite.
+    condition = np.sqrt(_squares(np.triu(r))) * np.sqrt(_squares(back))
     if not np.all(condition * (_MARGIN * max(rows, columns) * np.finfo(a.dtype).eps) < 1):
         return None
     return np.asarray(x.astype(a.dtype, copy=False))

@@ -460,7 +460,9 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
     if dtype is None:
         kind = self._spec.device.type
         return self._spec.dtype.type_name.replace("torch.", "torch." if kind == "cpu" else f"torch.{kind}.")
-    if isinstance(dtype, builtins.type):
+    if dtype is Tensor:
+        dtype = "torch.Tensor"
+    elif isinstance(dtype, builtins.type):
         module = "" if dtype.__module__ == "builtins" else f"{dtype.__module__}."
         dtype = getattr(dtype, "type_name", f"{module}{dtype.__name__}")  # torch.HalfTensor has one
     if isinstance(dtype, str):
