@@ -194,7 +194,10 @@ class Plan:
         return any(n in active and not only_added(loop, n, last) for n, _, last in loop.carried)
 
     def traces(self, loop: Loop) -> set[str]:
-        """Arrays that turns do nothing with but set them at the counter: a turn that is run again leaves the same there."""
+        """Arrays that turns do nothing with but set them at the counter, which does not count from the end in some turns, and that nothing
+        sets later: a turn that is run again leaves the same there."""
+        if not is_natural(Name(loop.var), self.p):
+            return set()
         inner = self.within(loop)
         axes: dict[str, set[int]] = {}
         for s in inner:
@@ -203,7 +206,11 @@ class Plan:
                 index = s.index if isinstance(s, Store) else ()
                 at = {k for k, i in enumerate(index) if i == Name(loop.var)}
                 axes[base] = axes.get(base, at) & at
-        return {base for base, at in axes.items() if at} - {b for s in inner for b in reads(s)}
+        known = {b for s in inner for b in reads(s)}
+        return {base for base, at in axes.items() if at and not self.set_later(base, loop, inner)} - known
+
+    def set_later(self, base: str, loop: Loop, inner: list[Any]) -> bool:
+        return any(w.seq > loop.seq and w not in inner for w in self.writers.get(base, ()))
 
     def runs_alike(self, loop: Loop) -> bool:
         """Does a turn that is run again find all as it was, once what it writes is?"""
@@ -211,7 +218,7 @@ class Plan:
         if any(isinstance(s, Grow) for s in inner):
             return False
         read = {b for s in inner for b in reads(s)} - {writes(s) for s in inner}
-        return not any(w.seq > loop.seq and w not in inner for b in read for w in self.writers.get(b, ()))
+        return not any(self.set_later(b, loop, inner) for b in read)
 
     def choose(self, block: Block) -> bool:
         """The innermost loops that have arrays of their own; was one found?"""

@@ -99,6 +99,27 @@ def shown(x, a, n):
     return out
 
 
+def shown_and_set(x, a, out):
+    """What is set behind the steps stays as it is, whatever is run again."""
+    s = 0.0
+    for t in range(len(out)):
+        x += a * math.sin(x)
+        out[t] = x
+    for t in range(len(out)):
+        out[t] = out[t] * out[t] + 1.0
+        s += out[t]
+    out[1] = 5.0 * x
+    return s
+
+
+def shown_from_the_end(x, a, out):
+    """Two turns set the same place."""
+    for t in range(-2, len(out)):
+        x += a * math.sin(x)
+        out[t] = x
+    return x
+
+
 def plain(f: Any, what: str, args: Any, wrt: Any = None) -> Any:
     return f._make(what, f._kinds(args), wrt)
 
@@ -125,8 +146,10 @@ X = np.array([0.3, -0.4, 0.9, 1.2, 0.1])
             (0.4, X, np.cos(np.arange(30.0)).reshape(6, 5), np.sin(np.arange(6.0))),
         ),
         (shown, (0.3, 0.2, 9), (np.cos(np.arange(9.0)),)),
+        (shown_and_set, (0.3, 0.2, np.ones(9)), (0.4, np.cos(np.arange(9.0)))),
+        (shown_from_the_end, (0.3, 0.2, np.ones(9)), (0.4, np.cos(np.arange(9.0)))),
     ],
-    ids=["heat", "lattice", "until", "stepped", "none", "traced", "shown"],
+    ids=["heat", "lattice", "until", "stepped", "none", "traced", "shown", "set", "from_the_end"],
 )
 def test_against_the_tangent(function: Any, args: Any, seeds: Any, policy: Any) -> None:
     f = differentiable(function, policy=policy)
